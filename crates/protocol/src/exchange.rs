@@ -22,7 +22,7 @@ use crate::planted::{
     is_outside_transaction, is_proven, leave_unanswered, next_sync, pay, skipped_by_error, status_told,
 };
 
-pub use crate::owed::{Answered, Outcome, Step};
+pub use crate::owed::Step;
 
 /// The protocol state between a client and its server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -75,6 +75,15 @@ enum Count {
     Lost,
 }
 
+/// The outcome of a step. Outcomes come in the order of the steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The step was answered as expected.
+    Done,
+    /// The step failed, or was skipped because an earlier message failed.
+    Undone,
+}
+
 /// What to do with a client's message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
@@ -84,6 +93,17 @@ pub enum Asked {
     Drop,
     /// The protocol does not allow the message now; the conversation cannot go on.
     Unexpected,
+}
+
+/// Whom a server's message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// It is forwarded to the client.
+    Forward,
+    /// It answers a query of our own.
+    Ours,
+    /// It answers a message of our own that was inserted between the client's messages.
+    Hidden,
 }
 
 /// The server sent a message that it did not owe.
@@ -184,7 +204,7 @@ impl Exchange {
     /// Whether the server's next answer belongs to a message of ours that was inserted between the client's messages.
     #[must_use]
     pub fn is_hiding(&self) -> bool {
-        matches!(self.owed.iter().find(|owed| !owed.is_paid()), Some(Owed::Step(step)) if step.is_hidden())
+        self.owed.iter().find(|owed| !owed.is_paid()) == Some(&Owed::Step(Step::Hidden))
     }
 
     /// Whether the server may serve another client, as far as the messages sent to it tell: not where
@@ -511,12 +531,8 @@ impl Exchange {
                 _ => return Err(Surprise),
             },
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
-            // The parameters of a statement are described before its columns.
-            Some(Owed::Step(step)) if kind == backend::PARAMETER_DESCRIPTION && step.describes() => {
-                return Ok(step.answered());
-            }
             Some(Owed::Step(step)) if is_outcome(*step, kind) => {
-                let answered = step.answered();
+                let answered = if *step == Step::Hidden { Answered::Hidden } else { Answered::Forward };
                 self.pop();
                 self.outcomes.push_back(Outcome::Done);
                 self.keep_open();

@@ -52,7 +52,8 @@ pub(crate) fn settings_that_are_taken_over_are_told_at_verbose(house: &House) {
     let mut client = Client::try_login(pooler.address(), &settings).expect("the login succeeds");
     client.run("select 1");
     pooler.await_log("varcache_apply: SET TimeZone='europe/berlin';");
-    pooler.await_log("varcache_set_canonical: setting TimeZone to its canonical version europe/berlin -> Europe/Berlin");
+    pooler
+        .await_log("varcache_set_canonical: setting TimeZone to its canonical version europe/berlin -> Europe/Berlin");
 }
 
 pub(crate) fn the_welcome_tells_what_the_server_said(house: &House) {

@@ -16,7 +16,7 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Step, write};
 use super::client_session::ClientSession;
 use super::life::Life;
 use super::server_session::{AnswerFate, ServerSession};
-use super::{described, tags};
+use super::tags;
 use crate::exchange::{Answered, Surprise};
 use crate::planted::{carried_header, is_answer, is_known};
 use crate::vars::{Known, Tracked, Vars};
@@ -111,22 +111,13 @@ pub enum Heard<'b> {
 
 /// A message, or a part of one.
 #[derive(Clone, Copy)]
-struct MessagePart<'p, 'b> {
-    piece: &'p Piece,
+struct MessagePart<'b> {
+    piece: &'b Piece,
     body: &'b [u8],
     /// The server was answering a query of our own when this piece came.
     was_ours: bool,
     /// It answers a message of our own that stands between messages of the client.
     is_hidden: bool,
-    /// It belongs to a description that we read.
-    describes: bool,
-}
-
-/// What is known of a message that has been counted.
-struct Counted {
-    answered: Answered,
-    /// What the client is given before it.
-    before: Option<Box<[u8]>>,
 }
 
 /// What the client receives for a message that begins.
@@ -228,18 +219,10 @@ impl Answers<'_> {
                 return Some(Heard::Withheld);
             }
         }
-        let mut part = MessagePart { piece, body, was_ours, is_hidden: false, describes: false };
+        let mut part = MessagePart { piece, body, was_ours, is_hidden: false };
         if is_counted {
             match count(client.as_deref_mut(), server, part) {
-                Ok(Counted { answered: Answered::Forward | Answered::Ours, before: None }) => {}
-                Ok(Counted { answered, before }) => {
-                    part.describes = matches!(answered, Answered::Description { .. });
-                    part.is_hidden = matches!(answered, Answered::Hidden | Answered::Description { is_hidden: true });
-                    if let Some(before) = before.filter(|_| client.is_some()) {
-                        place.give_up_to(piece.range.start, to_client);
-                        to_client.send(before);
-                    }
-                }
+                Ok(is_hidden) => part.is_hidden = is_hidden,
                 Err(Surprise) => {
                     place.give_up_to(piece.range.start, to_client);
                     return Some(Heard::Surprise { kind, what: "unexpected answer" });
@@ -266,7 +249,7 @@ impl Answers<'_> {
         }
         let has_due = piece.is_last() && server.exchange.has_due();
         let has_client = client.is_some();
-        let heard = self.means(client, server, part, to_client);
+        let heard = self.means(client, server, piece, body, was_ours, to_client);
         if has_due {
             give_due(has_client, server, place, to_client);
         }
@@ -279,7 +262,7 @@ impl Answers<'_> {
         &self,
         client: Option<&mut ClientSession>,
         server: &mut ServerSession,
-        part: MessagePart<'_, '_>,
+        part: MessagePart<'_>,
     ) -> Option<Box<[u8]>> {
         let gives = self.gives(client, server, part);
         server.fate = if matches!(gives, Gives::Message) { AnswerFate::Forward } else { AnswerFate::Swallow };
@@ -290,9 +273,9 @@ impl Answers<'_> {
         }
     }
 
-    fn gives(&self, client: Option<&mut ClientSession>, server: &ServerSession, part: MessagePart<'_, '_>) -> Gives {
+    fn gives(&self, client: Option<&mut ClientSession>, server: &ServerSession, part: MessagePart<'_>) -> Gives {
         let Some(client) = client else { return Gives::Nothing };
-        let MessagePart { piece, body, was_ours, is_hidden, .. } = part;
+        let MessagePart { piece, body, was_ours, is_hidden } = part;
         let kind = piece.kind;
         if was_ours && is_answer(kind) || is_hidden {
             return Gives::Nothing;
@@ -308,8 +291,6 @@ impl Answers<'_> {
             // One that comes in parts is given to the client whole, when it is known what it reports.
             backend::PARAMETER_STATUS => !piece.is_whole() || self.withholds_status(client, server, body),
             backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
-            // The client is given it with the next answer.
-            backend::PARAMETER_DESCRIPTION => server.repeatable.is_sent() && piece.is_whole(),
             // The client was given it when it sent the statement itself.
             backend::NOTICE_RESPONSE => server.exchange.is_hiding(),
             _ => false,
@@ -346,7 +327,7 @@ impl Answers<'_> {
         &self,
         client: Option<&mut ClientSession>,
         server: &mut ServerSession,
-        MessagePart { piece, was_ours, .. }: MessagePart<'_, '_>,
+        MessagePart { piece, was_ours, .. }: MessagePart<'_>,
         place: &mut Place,
         to_client: &mut impl ToClient,
     ) -> Heard<'static> {
@@ -378,14 +359,16 @@ impl Answers<'_> {
         &mut self,
         mut client: Option<&mut ClientSession>,
         server: &mut ServerSession,
-        MessagePart { piece, body, was_ours, is_hidden, describes }: MessagePart<'_, 'b>,
+        piece: &Piece,
+        body: &'b [u8],
+        was_ours: bool,
         to_client: &mut impl ToClient,
     ) -> Option<Heard<'b>> {
         let is_first = matches!(piece.part, Part::First { .. });
         match piece.kind {
             backend::PARAMETER_STATUS if server.exchange.is_hiding() => None,
             backend::PARAMETER_STATUS => {
-                if let Some(body) = server.gather(piece, body) {
+                if let Some(body) = gathered(server, piece, body) {
                     let is_part = !piece.is_whole() && !was_ours;
                     if client.as_deref().is_some_and(|client| is_part && !self.withholds_status(client, server, &body))
                     {
@@ -398,7 +381,7 @@ impl Answers<'_> {
                 None
             }
             backend::ERROR_RESPONSE => {
-                let body = server.gather(piece, body)?;
+                let body = gathered(server, piece, body)?;
                 if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
                     tally.fails(&body);
                 }
@@ -408,19 +391,10 @@ impl Answers<'_> {
                     None => Some(Heard::Error(body)),
                 }
             }
-            backend::ROW_DESCRIPTION | backend::NO_DATA if describes || !is_first => {
-                described::columns(server, piece, body);
-                None
-            }
-            backend::PARAMETER_DESCRIPTION => {
-                let is_read = describes || !is_first && !server.collected.is_empty();
-                described::parameters(server, piece, body, is_read, was_ours || is_hidden);
-                None
-            }
             backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(Heard::CopyBegins),
             // A row of which a part has been gathered is gathered to its end, even if nobody reads it any more.
             backend::DATA_ROW if was_ours && server.is_told_rows() => {
-                let body = server.gather(piece, body)?;
+                let body = gathered(server, piece, body)?;
                 let probe = server.life.probe_mut()?;
                 probe.row(&body);
                 probe.reads_functions().then_some(Heard::Functions)
@@ -431,13 +405,13 @@ impl Answers<'_> {
                 None
             }
             backend::NOTIFICATION_RESPONSE if server.fate == AnswerFate::Swallow => {
-                server.gather(piece, body).map(Heard::Notification)
+                gathered(server, piece, body).map(Heard::Notification)
             }
             backend::COMMAND_COMPLETE => {
                 if was_ours && !server.exchange.is_ours() {
                     return client.is_some().then_some(Heard::CaughtUp);
                 }
-                let tag = server.gather(piece, body)?;
+                let tag = gathered(server, piece, body)?;
                 if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
                     tally.completes(&tag);
                 }
@@ -537,18 +511,16 @@ fn unnamed_fails(client: Option<&mut ClientSession>, server: &mut ServerSession)
     }
 }
 
-/// Counts a message, and settles steps and the unnamed statement.
+/// Counts a message, and settles steps and the unnamed statement. Returns whether it answers a hidden message of our own.
 fn count(
     mut client: Option<&mut ClientSession>,
     server: &mut ServerSession,
-    part: MessagePart<'_, '_>,
-) -> Result<Counted, Surprise> {
+    part: MessagePart<'_>,
+) -> Result<bool, Surprise> {
     let MessagePart { piece, body, was_ours, .. } = part;
     let answered = server.exchange.answered(piece.kind, body)?;
-    let mut before = None;
     if server.repeatable.is_sent() && !was_ours {
         server.repeatable.answered(piece.kind, piece.is_whole().then_some(body));
-        before = server.repeatable.take_parameters();
     }
     if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();
@@ -558,7 +530,7 @@ fn count(
     if server.exchange.has_outcome() {
         server.server_statements.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));
     }
-    Ok(Counted { answered, before })
+    Ok(answered == Answered::Hidden)
 }
 
 /// Gives the client the answers of our own that are due now, if it has not left.
@@ -568,6 +540,17 @@ fn give_due(has_client: bool, server: &mut ServerSession, place: &mut Place, to_
     if has_client {
         to_client.send(due);
     }
+}
+
+/// Returns the body of a message that concerns us once it is complete; of a body above the limit of its kind, the beginning.
+fn gathered<'b>(server: &mut ServerSession, piece: &Piece, body: &'b [u8]) -> Option<Cow<'b, [u8]>> {
+    if piece.is_last() && server.collected.is_empty() {
+        return Some(Cow::Borrowed(body));
+    }
+    let most = if piece.kind == backend::DATA_ROW { ROW_BYTES_MAX } else { SMALL_BYTES_MAX };
+    let room = most.saturating_sub(server.collected.len());
+    server.collected.extend_from_slice(&body[..body.len().min(room)]);
+    piece.is_last().then(|| Cow::Owned(std::mem::take(&mut server.collected)))
 }
 
 /// Notes an error. Returns its SQLSTATE if it is for the client.
@@ -600,6 +583,10 @@ fn is_endless(server: &mut ServerSession, piece: &Piece) -> bool {
     server.answer_bytes > OWN_ANSWER_BYTES_MAX
 }
 
+/// The longest row that is read: a function's text may be long.
+const ROW_BYTES_MAX: usize = 1 << 20;
+/// The longest parameter or error that is read; the rest of a longer one is ignored.
+const SMALL_BYTES_MAX: usize = 65_536;
 /// How long the answer to a query of our own may be: a genuine one has the names of 100,000 functions and 16 MiB of their texts.
 pub const OWN_ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The weight of bytes that are not rows: a genuine answer has few of them,

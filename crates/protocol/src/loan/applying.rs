@@ -8,15 +8,14 @@
 use std::rc::Rc;
 
 use base::{Key, Time};
-use wire::{frontend, write};
+use wire::write;
 
 use super::client_session::ClientSession;
-use super::reading::{Texts, bound};
+use super::reading::Texts;
 use super::request_text::only_text;
 use super::server_session::{DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 use crate::planted::{are_other_parameters, are_other_settings, awaited_first};
-use crate::prepared::Names;
-use crate::request::{is_one_request, messages};
+use crate::request::is_one_request;
 use crate::state::{FunctionCatalog, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
 
@@ -211,12 +210,6 @@ impl ClientSession {
         if has_more || !self.says_one_request(request) {
             return false;
         }
-        // A Bind that waits for the description of its statement would not go on before the settings are sent.
-        let may_wait = |names: &Names, name| server.server_statements.may_wait(names, name);
-        let bound = first_bound(request.unwrap_or_default());
-        if bound.zip(self.names.as_deref()).is_some_and(|(name, names)| may_wait(names, name)) {
-            return false;
-        }
         // Such a text is read alike whatever the settings are.
         let text = only_text(request.unwrap_or_default(), self.names.as_deref());
         let text = text.filter(|text| text.is_ascii() && !text.contains(&b'\\'));
@@ -228,11 +221,6 @@ impl ClientSession {
         let (theirs, ours) = (server.overrides.as_deref().unwrap_or(&none), self.overrides.as_deref().unwrap_or(&none));
         needs_nothing(&class, theirs, ours)
     }
-}
-
-/// The name of the first statement that a request binds.
-fn first_bound(request: &[u8]) -> Option<&[u8]> {
-    messages(request).find(|(_, kind, _)| *kind == frontend::BIND).and_then(|(_, _, body)| bound(body))
 }
 
 /// A longer text is not classified before it is sent.
@@ -257,7 +245,6 @@ pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key:
     }
     client.counting.ends();
     server.server_statements.begin_loan();
-    server.repeatable.begin_loan();
     server.sequence_owner.come(client_key);
     server.sequences_until = None;
     if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {

@@ -18,7 +18,6 @@ mod answer_tally;
 mod answers;
 mod applying;
 mod client_session;
-mod described;
 mod ending;
 mod life;
 mod reading;

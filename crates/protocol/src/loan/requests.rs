@@ -10,7 +10,7 @@ use std::rc::Rc;
 use base::{Key, Time};
 use wire::backend::TxStatus;
 use wire::frame::Part;
-use wire::{Piece, Scanner, Step, frontend};
+use wire::{Piece, Step, frontend};
 
 use super::client_session::{ClientSession, RequestFate};
 use super::reading::{Reading, Texts, may_name_ours};
@@ -96,8 +96,6 @@ pub enum Then {
     Go,
     /// The bytes from this position on wait.
     Hold(usize),
-    /// These bytes, which replace the rest, wait.
-    HoldInstead(Vec<u8>),
     /// These bytes replace the rest, and are processed next.
     Instead(Vec<u8>),
     /// The client leaves (`Terminate`).
@@ -138,8 +136,6 @@ struct Stations<'a> {
     following: Following<'a>,
     client_key: Key,
     refuses_queries: bool,
-    /// The next message was read when it came for the first time, and has waited since.
-    has_read: bool,
 }
 
 impl Requests<'_> {
@@ -168,7 +164,6 @@ impl Requests<'_> {
             following,
             client_key: self.client,
             refuses_queries: self.refuses_queries,
-            has_read: client.names.as_mut().is_some_and(|names| names.comes_again()),
         };
         server.is_verified = false;
         let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
@@ -202,7 +197,7 @@ impl Requests<'_> {
             }
         }
         let Course { start, at, begun, .. } = course;
-        waits |= server.exchange.is_full() || matches!(then, Then::Hold(_) | Then::HoldInstead(_));
+        waits |= server.exchange.is_full();
         if then == Then::Go && waits && at < bytes.len() {
             then = Then::Hold(at);
         }
@@ -241,9 +236,7 @@ impl Stations<'_> {
             (course.start, course.at) = (piece.range.end, piece.range.end);
             return Ok(());
         }
-        if !std::mem::take(&mut self.has_read) {
-            self.read(client, server, course, piece);
-        }
+        self.read(client, server, course, piece);
         if self.refuses_queries && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
             client.fate = RequestFate::Drop;
             return Err(Then::Fail(Fault::QueryDisallowed));
@@ -255,12 +248,6 @@ impl Stations<'_> {
                 (course.start, course.at) = (here, piece.range.end);
                 course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
                 return Ok(());
-            }
-            Taken::Waits(instead) => {
-                course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
-                // The message begins anew when it comes again.
-                (client.scanner, client.fate) = (Scanner::default(), RequestFate::Forward);
-                return Err(instead.map_or(Then::Hold(piece.range.start), Then::HoldInstead));
             }
             Taken::Wrong(why) => return Err(Then::Fail(why)),
         }

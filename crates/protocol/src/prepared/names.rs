@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Charge;
 use super::registry::{StatementRegistry, shared_bytes};
-use super::shape::{LastBind, Shape, Told, Used, Waiting};
 use super::statement::Statement;
 use crate::exchange::Exchange;
 use crate::fault::Fault;
@@ -31,14 +30,6 @@ pub struct Names {
     pub(super) former: VecDeque<(u64, Rc<[u8]>)>,
     /// What decides on names and is not answered yet.
     pub(super) doubts: Doubts,
-    /// The last Bind, if the client describes its portal next.
-    pub(super) last_bind: Option<LastBind>,
-    /// The Bind that waits for the description of its statement.
-    pub(super) waiting: Option<Waiting>,
-    /// The Bind that has waited, and comes again now.
-    pub(super) waited: Option<Waiting>,
-    /// A Bind was sent so that the server refuses it, because its plan is outdated.
-    pub(super) has_outdated: bool,
     /// The parameters and settings that were last examined, and the part of them that matters to a statement.
     dialect: Option<Dialect>,
 }
@@ -72,8 +63,6 @@ pub(super) struct Named {
     /// The name meant something else before, and does so again if this step and the Close before it are skipped.
     pub(super) is_reused: bool,
     pub(super) charge: Charge,
-    /// What the client has been told of the statement.
-    pub(super) told: Told,
 }
 
 impl Named {
@@ -109,13 +98,6 @@ impl Names {
     #[must_use]
     pub fn text_of(&self, name: &[u8]) -> Option<&[u8]> {
         self.named.get(name).map(|named| &**named.statement.text())
-    }
-
-    /// More of the client's bytes are processed. Returns whether the first message is a Bind that has waited for the
-    /// description of its statement, and has been read before.
-    pub fn comes_again(&mut self) -> bool {
-        self.waited = self.waiting.take();
-        self.waited.is_some()
     }
 
     /// The number of names.
@@ -243,7 +225,7 @@ impl Names {
         dialect: &Rc<[u8]>,
         is_settled: bool,
         statement_registry: &mut StatementRegistry,
-    ) -> Result<Option<Used>, Fault> {
+    ) -> Result<Option<(Statement, u64)>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         let own = named.statement.dialect();
         if !Rc::ptr_eq(own, dialect) && **own != **dialect {
@@ -256,8 +238,7 @@ impl Names {
                 named.read_under(&meant, is_settled, statement_registry)?;
             }
         }
-        let (statement, told, named_by) = (named.statement.clone(), named.told.clone(), named.named_by());
-        Ok(Some(Used { statement, told, named_by, here: Shape::default() }))
+        Ok(Some((named.statement.clone(), named.named_by())))
     }
 
     /// Reads a statement again whose meaning cannot be kept; `None` if there is none of this name.
@@ -364,7 +345,7 @@ mod tests {
     fn named(statement_registry: &mut StatementRegistry, step: u64) -> Named {
         let statement = statement_registry.find_or_add(b"select 1\0\0\0", &Rc::from(&b""[..])).expect("room");
         let charge = statement_registry.charge_all(1).expect("room");
-        Named { statement, step, is_reused: false, charge, told: Told::default() }
+        Named { statement, step, is_reused: false, charge }
     }
 
     #[test]
@@ -479,8 +460,7 @@ mod tests {
             let dialect = |length: usize| Rc::<[u8]>::from(vec![b'd'; length]);
             let statement = statement_registry.find_or_add(&text, &dialect(0)).expect("room");
             let charge = statement_registry.charge_name(&account, b"a", &text, b"").expect("room");
-            let named = Named { statement, step: 0, is_reused: false, charge, told: Told::default() };
-            names.insert(b"a"[..].into(), named);
+            names.insert(b"a"[..].into(), Named { statement, step: 0, is_reused: false, charge });
             let given = account.held();
             let mut held = |length: usize, is_anew: bool| {
                 let dialect = dialect(length);

@@ -80,7 +80,6 @@ impl Stage {
             max: self.max,
             follows: self.follows,
             tally: &mut self.tally,
-            behind: b"",
             out: &mut out,
         };
         let way = server_statements.ask(ask, 100, &mut sides)?;
@@ -115,7 +114,7 @@ impl Stage {
         let mut given = self.given();
         for kind in kinds.bytes() {
             let answered = self.server.exchange.answered(kind, b"I").expect("owed");
-            if matches!(answered, Answered::Forward | Answered::Description { is_hidden: false }) {
+            if answered == Answered::Forward {
                 given.push(kind.into());
             }
             self.server.server_statements.settle(&mut self.server.exchange, Some(names));

@@ -44,6 +44,22 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// No parts.
+    pub const NOTHING: Self = Self {
+        clients: false,
+        servers: false,
+        pools: false,
+        stats: false,
+        memory: false,
+        logins: false,
+        hosts: false,
+        pins: false,
+        measures: Detail::None,
+        applications: false,
+        statements: false,
+        waits: false,
+    };
+
     /// What is in either.
     #[must_use]
     pub fn union(one: Self, other: Self) -> Self {

@@ -307,21 +307,7 @@ pub(crate) const EVERYTHING: Parts = Parts {
     statements: true,
 };
 /// The parts that have links. They are so few rows that a snapshot of them is of one moment.
-pub(crate) const CONNECTIONS: Parts = Parts { clients: true, servers: true, ..NOTHING };
-const NOTHING: Parts = Parts {
-    clients: false,
-    servers: false,
-    pools: false,
-    stats: false,
-    memory: false,
-    logins: false,
-    hosts: false,
-    pins: false,
-    measures: Detail::None,
-    applications: false,
-    waits: false,
-    statements: false,
-};
+pub(crate) const CONNECTIONS: Parts = Parts { clients: true, servers: true, ..Parts::NOTHING };
 /// Number of the request for a snapshot when all applications have left.
 pub(crate) const AT_REST: u64 = OF_THE_WORLD;
 /// Number of the request for a snapshot at other times.

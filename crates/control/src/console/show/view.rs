@@ -147,20 +147,7 @@ impl Showing {
 pub(crate) const FOR_ADMINS: &str = "FDS";
 
 /// No parts of snapshots.
-pub(crate) const NOTHING: Parts = Parts {
-    clients: false,
-    servers: false,
-    pools: false,
-    stats: false,
-    memory: false,
-    logins: false,
-    hosts: false,
-    pins: false,
-    measures: Detail::None,
-    applications: false,
-    statements: false,
-    waits: false,
-};
+pub(crate) const NOTHING: Parts = Parts::NOTHING;
 pub(super) const POOLS_PART: Parts = Parts { pools: true, ..NOTHING };
 /// Pools with their measurements.
 pub(crate) const MEASURES_PART: Parts = Parts { pools: true, measures: Detail::Sums, ..NOTHING };

@@ -22,7 +22,7 @@ use crate::planted::{
     is_outside_transaction, is_proven, leave_unanswered, next_sync, pay, skipped_by_error, status_told,
 };
 
-pub use crate::owed::Step;
+pub use crate::owed::{Answered, Outcome, Step};
 
 /// The protocol state between a client and its server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -75,15 +75,6 @@ enum Count {
     Lost,
 }
 
-/// The outcome of a step. Outcomes come in the order of the steps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Outcome {
-    /// The step was answered as expected.
-    Done,
-    /// The step failed, or was skipped because an earlier message failed.
-    Undone,
-}
-
 /// What to do with a client's message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
@@ -93,17 +84,6 @@ pub enum Asked {
     Drop,
     /// The protocol does not allow the message now; the conversation cannot go on.
     Unexpected,
-}
-
-/// Whom a server's message is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answered {
-    /// It is forwarded to the client.
-    Forward,
-    /// It answers a query of our own.
-    Ours,
-    /// It answers a message of our own that was inserted between the client's messages.
-    Hidden,
 }
 
 /// The server sent a message that it did not owe.
@@ -204,7 +184,13 @@ impl Exchange {
     /// Whether the server's next answer belongs to a message of ours that was inserted between the client's messages.
     #[must_use]
     pub fn is_hiding(&self) -> bool {
-        self.owed.iter().find(|owed| !owed.is_paid()) == Some(&Owed::Step(Step::Hidden))
+        matches!(self.owed.iter().find(|owed| !owed.is_paid()), Some(Owed::Step(step)) if step.is_hidden())
+    }
+
+    /// Whether the server's next answer belongs to a description that we read.
+    #[must_use]
+    pub fn is_describing(&self) -> bool {
+        matches!(self.owed.iter().find(|owed| !owed.is_paid()), Some(Owed::Step(step)) if step.describes())
     }
 
     /// Whether the server may serve another client, as far as the messages sent to it tell: not where
@@ -531,8 +517,12 @@ impl Exchange {
                 _ => return Err(Surprise),
             },
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
+            // The parameters of a statement are described before its columns.
+            Some(Owed::Step(step)) if kind == backend::PARAMETER_DESCRIPTION && step.describes() => {
+                return Ok(step.answered());
+            }
             Some(Owed::Step(step)) if is_outcome(*step, kind) => {
-                let answered = if *step == Step::Hidden { Answered::Hidden } else { Answered::Forward };
+                let answered = step.answered();
                 self.pop();
                 self.outcomes.push_back(Outcome::Done);
                 self.keep_open();
@@ -592,6 +582,7 @@ impl Exchange {
 
     /// Whether nothing is owed to the client: every message of its own has been answered, if not yet every one of ours.
     #[must_use]
+    #[inline]
     pub fn owes_client_nothing(&self) -> bool {
         // Called for each message; usually the first item decides.
         let is_ours_only = self.owed.front().is_none_or(|first| first.is_ours() && self.owed.iter().all(Owed::is_ours));

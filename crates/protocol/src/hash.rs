@@ -5,6 +5,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// The hash of bytes that come in parts.
+pub(crate) type Hashing = DefaultHasher;
+
 /// The hash of a value.
 pub(crate) fn hash_of(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();

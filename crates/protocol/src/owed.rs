@@ -60,11 +60,54 @@ pub enum Step {
     Hidden,
     /// Not sent to the server: we give this kind of answer ourselves when everything before it is answered.
     Given(u8),
+    /// A Describe of the client: the client gets the server's answer, and we read it.
+    ClientDescribe,
+    /// A Describe of ours between the messages of the client: we read the answer, and it is hidden, except an error.
+    HiddenDescribe,
+}
+
+impl Step {
+    /// Whether its answer is hidden from the client.
+    pub(crate) fn is_hidden(self) -> bool {
+        matches!(self, Self::Hidden | Self::HiddenDescribe)
+    }
+
+    /// Whether it is answered by a description.
+    pub(crate) fn describes(self) -> bool {
+        matches!(self, Self::ClientDescribe | Self::HiddenDescribe)
+    }
+
+    /// Whom the answer to it is for.
+    pub(crate) fn answered(self) -> Answered {
+        if self.is_hidden() { Answered::Hidden } else { Answered::Forward }
+    }
+}
+
+/// The outcome of a step. Outcomes come in the order of the steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The step was answered as expected.
+    Done,
+    /// The step failed, or was skipped because an earlier message failed.
+    Undone,
+}
+
+/// Whom a server's message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// It is forwarded to the client.
+    Forward,
+    /// It answers a query of our own.
+    Ours,
+    /// It answers a message of our own that was inserted between the client's messages.
+    Hidden,
 }
 
 /// Whether a message of the server reports that a step is done. We never execute a step that returns rows.
 pub(crate) fn is_outcome(step: Step, kind: u8) -> bool {
     match kind {
+        backend::ROW_DESCRIPTION | backend::NO_DATA => step.describes(),
+        _ if step.describes() => false,
         backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => true,
         backend::BIND_COMPLETE | backend::COMMAND_COMPLETE => step == Step::Hidden,
         _ => false,

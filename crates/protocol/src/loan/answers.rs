@@ -16,7 +16,7 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Step, write};
 use super::client_session::ClientSession;
 use super::life::Life;
 use super::server_session::{AnswerFate, ServerSession};
-use super::tags;
+use super::{described, tags};
 use crate::exchange::{Answered, Surprise};
 use crate::planted::{carried_header, is_answer, is_known};
 use crate::vars::{Known, Tracked, Vars};
@@ -118,6 +118,16 @@ struct MessagePart<'b> {
     was_ours: bool,
     /// It answers a message of our own that stands between messages of the client.
     is_hidden: bool,
+}
+
+/// How a message counts.
+enum Counted {
+    /// It is for the client, or answers a query of our own.
+    Plain,
+    /// It answers a message of our own that stands between messages of the client.
+    Hidden,
+    /// The description of parameters that has been held back is settled, and comes before it.
+    BehindParameters,
 }
 
 /// What the client receives for a message that begins.
@@ -222,7 +232,15 @@ impl Answers<'_> {
         let mut part = MessagePart { piece, body, was_ours, is_hidden: false };
         if is_counted {
             match count(client.as_deref_mut(), server, part) {
-                Ok(is_hidden) => part.is_hidden = is_hidden,
+                Ok(Counted::Plain) => {}
+                Ok(Counted::Hidden) => part.is_hidden = true,
+                Ok(Counted::BehindParameters) => {
+                    let parameters = server.repeatable.take_parameters();
+                    if let Some(parameters) = parameters.filter(|_| client.is_some()) {
+                        place.give_up_to(piece.range.start, to_client);
+                        to_client.send(parameters);
+                    }
+                }
                 Err(Surprise) => {
                     place.give_up_to(piece.range.start, to_client);
                     return Some(Heard::Surprise { kind, what: "unexpected answer" });
@@ -291,6 +309,8 @@ impl Answers<'_> {
             // One that comes in parts is given to the client whole, when it is known what it reports.
             backend::PARAMETER_STATUS => !piece.is_whole() || self.withholds_status(client, server, body),
             backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
+            // The client is given it with the next answer.
+            backend::PARAMETER_DESCRIPTION => server.repeatable.is_sent() && piece.is_whole(),
             // The client was given it when it sent the statement itself.
             backend::NOTICE_RESPONSE => server.exchange.is_hiding(),
             _ => false,
@@ -368,7 +388,7 @@ impl Answers<'_> {
         match piece.kind {
             backend::PARAMETER_STATUS if server.exchange.is_hiding() => None,
             backend::PARAMETER_STATUS => {
-                if let Some(body) = gathered(server, piece, body) {
+                if let Some(body) = server.gather(piece, body) {
                     let is_part = !piece.is_whole() && !was_ours;
                     if client.as_deref().is_some_and(|client| is_part && !self.withholds_status(client, server, &body))
                     {
@@ -381,7 +401,7 @@ impl Answers<'_> {
                 None
             }
             backend::ERROR_RESPONSE => {
-                let body = gathered(server, piece, body)?;
+                let body = server.gather(piece, body)?;
                 if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
                     tally.fails(&body);
                 }
@@ -391,10 +411,18 @@ impl Answers<'_> {
                     None => Some(Heard::Error(body)),
                 }
             }
+            backend::ROW_DESCRIPTION | backend::NO_DATA if server.server_statements.is_being_described() => {
+                described::columns(client, server, piece, body);
+                None
+            }
+            backend::PARAMETER_DESCRIPTION => {
+                described::parameters(server, piece, body, was_ours);
+                None
+            }
             backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(Heard::CopyBegins),
             // A row of which a part has been gathered is gathered to its end, even if nobody reads it any more.
             backend::DATA_ROW if was_ours && server.is_told_rows() => {
-                let body = gathered(server, piece, body)?;
+                let body = server.gather(piece, body)?;
                 let probe = server.life.probe_mut()?;
                 probe.row(&body);
                 probe.reads_functions().then_some(Heard::Functions)
@@ -405,13 +433,13 @@ impl Answers<'_> {
                 None
             }
             backend::NOTIFICATION_RESPONSE if server.fate == AnswerFate::Swallow => {
-                gathered(server, piece, body).map(Heard::Notification)
+                server.gather(piece, body).map(Heard::Notification)
             }
             backend::COMMAND_COMPLETE => {
                 if was_ours && !server.exchange.is_ours() {
                     return client.is_some().then_some(Heard::CaughtUp);
                 }
-                let tag = gathered(server, piece, body)?;
+                let tag = server.gather(piece, body)?;
                 if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
                     tally.completes(&tag);
                 }
@@ -511,16 +539,20 @@ fn unnamed_fails(client: Option<&mut ClientSession>, server: &mut ServerSession)
     }
 }
 
-/// Counts a message, and settles steps and the unnamed statement. Returns whether it answers a hidden message of our own.
+/// Counts a message, and settles steps and the unnamed statement.
 fn count(
     mut client: Option<&mut ClientSession>,
     server: &mut ServerSession,
     part: MessagePart<'_>,
-) -> Result<bool, Surprise> {
+) -> Result<Counted, Surprise> {
     let MessagePart { piece, body, was_ours, .. } = part;
     let answered = server.exchange.answered(piece.kind, body)?;
+    let mut counted = if answered == Answered::Hidden { Counted::Hidden } else { Counted::Plain };
     if server.repeatable.is_sent() && !was_ours {
         server.repeatable.answered(piece.kind, piece.is_whole().then_some(body));
+        if server.repeatable.has_parameters_due() {
+            counted = Counted::BehindParameters;
+        }
     }
     if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();
@@ -530,7 +562,7 @@ fn count(
     if server.exchange.has_outcome() {
         server.server_statements.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));
     }
-    Ok(answered == Answered::Hidden)
+    Ok(counted)
 }
 
 /// Gives the client the answers of our own that are due now, if it has not left.
@@ -540,17 +572,6 @@ fn give_due(has_client: bool, server: &mut ServerSession, place: &mut Place, to_
     if has_client {
         to_client.send(due);
     }
-}
-
-/// Returns the body of a message that concerns us once it is complete; of a body above the limit of its kind, the beginning.
-fn gathered<'b>(server: &mut ServerSession, piece: &Piece, body: &'b [u8]) -> Option<Cow<'b, [u8]>> {
-    if piece.is_last() && server.collected.is_empty() {
-        return Some(Cow::Borrowed(body));
-    }
-    let most = if piece.kind == backend::DATA_ROW { ROW_BYTES_MAX } else { SMALL_BYTES_MAX };
-    let room = most.saturating_sub(server.collected.len());
-    server.collected.extend_from_slice(&body[..body.len().min(room)]);
-    piece.is_last().then(|| Cow::Owned(std::mem::take(&mut server.collected)))
 }
 
 /// Notes an error. Returns its SQLSTATE if it is for the client.
@@ -583,10 +604,6 @@ fn is_endless(server: &mut ServerSession, piece: &Piece) -> bool {
     server.answer_bytes > OWN_ANSWER_BYTES_MAX
 }
 
-/// The longest row that is read: a function's text may be long.
-const ROW_BYTES_MAX: usize = 1 << 20;
-/// The longest parameter or error that is read; the rest of a longer one is ignored.
-const SMALL_BYTES_MAX: usize = 65_536;
 /// How long the answer to a query of our own may be: a genuine one has the names of 100,000 functions and 16 MiB of their texts.
 pub const OWN_ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The weight of bytes that are not rows: a genuine answer has few of them,

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use wire::frontend;
 
+use super::super::server_session::SMALL_BYTES_MAX;
 use super::*;
 use crate::vars::Vars;
 
@@ -59,9 +60,9 @@ fn of_a_message_that_comes_in_parts_no_more_is_kept_than_of_its_kind() {
     let part = [b'x'; 40_000];
     for (kind, kept) in [(backend::ERROR_RESPONSE, SMALL_BYTES_MAX), (backend::DATA_ROW, 80_000)] {
         let mut server = server();
-        assert_eq!(gathered(&mut server, &piece(kind, HEADER_BYTES + part.len(), part.len() as u32), &part), None);
+        assert_eq!(server.gather(&piece(kind, HEADER_BYTES + part.len(), part.len() as u32), &part), None);
         let last = Piece { part: Part::Later, ..piece(kind, HEADER_BYTES + part.len(), 0) };
-        let whole = gathered(&mut server, &last, &part).expect("all of it has come");
+        let whole = server.gather(&last, &part).expect("all of it has come");
         assert_eq!(whole.len(), kept, "{}", char::from(kind));
         assert!(server.collected.is_empty());
     }

@@ -8,14 +8,15 @@
 use std::rc::Rc;
 
 use base::{Key, Time};
-use wire::write;
+use wire::{frontend, write};
 
 use super::client_session::ClientSession;
-use super::reading::Texts;
+use super::reading::{Texts, bound};
 use super::request_text::only_text;
 use super::server_session::{DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 use crate::planted::{are_other_parameters, are_other_settings, awaited_first};
-use crate::request::is_one_request;
+use crate::prepared::Names;
+use crate::request::{is_one_request, messages};
 use crate::state::{FunctionCatalog, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
 
@@ -210,6 +211,13 @@ impl ClientSession {
         if has_more || !self.says_one_request(request) {
             return false;
         }
+        // A Bind that waits for the description of its statement would not go on before the settings are sent.
+        let may_wait = |names: &Names| {
+            bound_names(request.unwrap_or_default()).any(|name| server.server_statements.may_wait(names, name))
+        };
+        if self.names.as_deref().is_some_and(may_wait) {
+            return false;
+        }
         // Such a text is read alike whatever the settings are.
         let text = only_text(request.unwrap_or_default(), self.names.as_deref());
         let text = text.filter(|text| text.is_ascii() && !text.contains(&b'\\'));
@@ -221,6 +229,11 @@ impl ClientSession {
         let (theirs, ours) = (server.overrides.as_deref().unwrap_or(&none), self.overrides.as_deref().unwrap_or(&none));
         needs_nothing(&class, theirs, ours)
     }
+}
+
+/// The names of the statements that a request binds.
+fn bound_names(request: &[u8]) -> impl Iterator<Item = &[u8]> {
+    messages(request).filter(|(_, kind, _)| *kind == frontend::BIND).filter_map(|(_, _, body)| bound(body))
 }
 
 /// A longer text is not classified before it is sent.

@@ -18,6 +18,7 @@ mod answer_tally;
 mod answers;
 mod applying;
 mod client_session;
+mod described;
 mod ending;
 mod life;
 mod reading;

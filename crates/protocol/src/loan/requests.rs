@@ -10,7 +10,7 @@ use std::rc::Rc;
 use base::{Key, Time};
 use wire::backend::TxStatus;
 use wire::frame::Part;
-use wire::{Piece, Step, frontend};
+use wire::{Piece, Scanner, Step, frontend};
 
 use super::client_session::{ClientSession, RequestFate};
 use super::reading::{Reading, Texts, may_name_ours};
@@ -96,6 +96,8 @@ pub enum Then {
     Go,
     /// The bytes from this position on wait.
     Hold(usize),
+    /// These bytes, which replace the rest, wait.
+    HoldInstead(Vec<u8>),
     /// These bytes replace the rest, and are processed next.
     Instead(Vec<u8>),
     /// The client leaves (`Terminate`).
@@ -136,6 +138,8 @@ struct Stations<'a> {
     following: Following<'a>,
     client_key: Key,
     refuses_queries: bool,
+    /// The next message was read when it came for the first time, and has waited since.
+    has_read: bool,
 }
 
 impl Requests<'_> {
@@ -164,6 +168,7 @@ impl Requests<'_> {
             following,
             client_key: self.client,
             refuses_queries: self.refuses_queries,
+            has_read: server.server_statements.has_waiting_bind(),
         };
         server.is_verified = false;
         let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
@@ -201,7 +206,15 @@ impl Requests<'_> {
         if then == Then::Go && waits && at < bytes.len() {
             then = Then::Hold(at);
         }
-        let end = if then == Then::Go { bytes.len() } else { at };
+        let mut end = bytes.len();
+        if then != Then::Go {
+            end = at;
+            if matches!(then, Then::Hold(_) | Then::HoldInstead(_)) {
+                waits = true;
+                // A server that refuses the part of a request that it has skips all up to the Sync, which waits.
+                server.repeatable.forget();
+            }
+        }
         // A client that creates functions repeatedly is reported once, until its transaction has ended.
         let makes = stations.reading.is_some_and(|reading| reading.makes_functions);
         let makes_functions = makes && !server.makes_functions;
@@ -236,7 +249,11 @@ impl Stations<'_> {
             (course.start, course.at) = (piece.range.end, piece.range.end);
             return Ok(());
         }
-        self.read(client, server, course, piece);
+        if std::mem::take(&mut self.has_read) {
+            server.server_statements.comes_again(&server.exchange);
+        } else {
+            self.read(client, server, course, piece);
+        }
         if self.refuses_queries && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
             client.fate = RequestFate::Drop;
             return Err(Then::Fail(Fault::QueryDisallowed));
@@ -244,10 +261,21 @@ impl Stations<'_> {
         let was_at_rest = server.exchange.owes_client_nothing();
         match self.following.take(client, server, course, piece) {
             Taken::Not => {}
+            Taken::Counted => {
+                course.at = piece.range.end;
+                course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
+                return Ok(());
+            }
             Taken::UpTo(here) => {
                 (course.start, course.at) = (here, piece.range.end);
                 course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
                 return Ok(());
+            }
+            Taken::Waits(instead) => {
+                course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
+                // The message begins anew when it comes again.
+                (client.scanner, client.fate) = (Scanner::default(), RequestFate::Forward);
+                return Err(instead.map_or(Then::Hold(piece.range.start), Then::HoldInstead));
             }
             Taken::Wrong(why) => return Err(Then::Fail(why)),
         }

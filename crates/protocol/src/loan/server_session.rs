@@ -3,11 +3,12 @@
 //! Always true: the settings and prepared statements recorded here were reported by the server, or were sent to it.
 //! Not here: how the server was reached, what its pool wants of it, and when it is closed (`worker`).
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use base::{Key, Time};
 use serde::{Deserialize, Serialize};
-use wire::{Scanner, write};
+use wire::{Piece, Scanner, backend, write};
 
 use super::answer_tally::AnswerTally;
 use super::life::Life;
@@ -143,6 +144,17 @@ impl ServerSession {
         self.life.probe().is_some() || !self.collected.is_empty()
     }
 
+    /// Returns the body of a message that concerns us once it is complete; of a body above the limit of its kind, the beginning.
+    pub(super) fn gather<'b>(&mut self, piece: &Piece, body: &'b [u8]) -> Option<Cow<'b, [u8]>> {
+        if piece.is_last() && self.collected.is_empty() {
+            return Some(Cow::Borrowed(body));
+        }
+        let most = if piece.kind == backend::DATA_ROW { ROW_BYTES_MAX } else { SMALL_BYTES_MAX };
+        let room = most.saturating_sub(self.collected.len());
+        self.collected.extend_from_slice(&body[..body.len().min(room)]);
+        piece.is_last().then(|| Cow::Owned(std::mem::take(&mut self.collected)))
+    }
+
     /// Returns the answers that we produce for the client ourselves, now that everything before them has been answered.
     pub fn take_due(&mut self) -> Box<[u8]> {
         let mut out = Vec::new();
@@ -163,6 +175,10 @@ impl ServerSession {
     }
 }
 
+/// The longest row that is read: a function's text may be long.
+const ROW_BYTES_MAX: usize = 1 << 20;
+/// The longest parameter or error that is read; the rest of a longer one is ignored.
+pub(super) const SMALL_BYTES_MAX: usize = 65_536;
 /// The query that makes a server forget all sequence values drawn in its session. `currval` and `lastval` fail until new
 /// ones are drawn (SQLSTATE 55000).
 pub const DISCARD_SEQUENCES: &str = "DISCARD SEQUENCES";

@@ -67,8 +67,13 @@ impl Extent {
 pub(super) enum Taken {
     /// Nothing of the message itself: it is forwarded like any other.
     Not,
+    /// It goes to the server as it is, and has been counted.
+    Counted,
     /// It is processed up to this position in the chunk; what follows goes to the server as it is.
     UpTo(usize),
+    /// It waits for an answer, with all that follows it: from where it begins in the chunk on, or these bytes if it has begun
+    /// before that.
+    Waits(Option<Vec<u8>>),
     /// The client cannot continue.
     Wrong(Fault),
 }
@@ -195,14 +200,14 @@ impl Following<'_> {
         piece: &Piece,
         body_bytes: usize,
     ) -> Taken {
-        let body = &course.bytes[piece.body.clone()];
+        let (body, behind) = (&course.bytes[piece.body.clone()], &course.bytes[piece.body.start..]);
         let mut out = Vec::new();
         let way = match prepared::head(piece.kind, body, body_bytes) {
             Ok(Head::Plain) => {
                 let extent = Extent::of(body, body_bytes);
-                self.plain(client, server, piece.kind, body, (extent, body_bytes), &mut out)
+                self.plain(client, server, piece.kind, body, (extent, body_bytes, behind), &mut out)
             }
-            Ok(Head::Named(ask)) => self.ask(client, server, ask, body_bytes, &mut out),
+            Ok(Head::Named(ask)) => self.ask(client, server, (ask, body_bytes, behind), &mut out),
             Ok(Head::More) => return self.collect(client, course, piece, body_bytes),
             Err(fault) => Err(fault),
         };
@@ -213,10 +218,26 @@ impl Following<'_> {
                 }
                 Taken::Not
             }
+            Ok(Way::Counted) if matches!(piece.part, Part::First { carried: 0, .. }) => {
+                client.fate = RequestFate::Forward;
+                Taken::Counted
+            }
+            Ok(Way::Counted) => {
+                out.push(Bytes::Own(from_header(client, body)));
+                course.insert(piece, out);
+                client.fate = RequestFate::Forward;
+                Taken::UpTo(piece.range.end)
+            }
             Ok(Way::Replaced(end)) => {
                 course.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.body.start + end)
+            }
+            Ok(Way::Waits) => {
+                course.insert(piece, out);
+                // The header may have come in parts.
+                let is_whole = matches!(piece.part, Part::First { carried: 0, .. });
+                Taken::Waits(if is_whole { None } else { Some(from_header(client, behind)) })
             }
             Err(fault) => wrong(client, fault),
         }
@@ -229,11 +250,11 @@ impl Following<'_> {
         server: &mut ServerSession,
         kind: u8,
         body: &[u8],
-        (extent, body_bytes): (Extent, usize),
+        (extent, body_bytes, behind): (Extent, usize, &[u8]),
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
         if let Some(ask) = self.as_named(client, server, kind, body, extent) {
-            let way = self.ask(client, server, ask, body_bytes, out)?;
+            let way = self.ask(client, server, (ask, body_bytes, behind), out)?;
             let parse = match kind {
                 frontend::PARSE => Some([&client.scanner.header()[..], body]),
                 frontend::CLOSE => None,
@@ -257,6 +278,14 @@ impl Following<'_> {
                 client.unnamed.prepares(parse, reading, exchange, account, self.statement_registry);
             }
             frontend::BIND => self.brings_unnamed(client, server, out)?,
+            frontend::DESCRIBE if body == b"P\0" => {
+                let ServerSession { server_statements, exchange, .. } = server;
+                if let Some(names) = &mut client.names
+                    && server_statements.describes_portal(names, exchange)
+                {
+                    return Ok(Way::Counted);
+                }
+            }
             // It concerns a portal.
             _ if body.first() != Some(&b'S') => {}
             frontend::CLOSE => client.unnamed.closes(&server.exchange),
@@ -401,9 +430,10 @@ impl Following<'_> {
                 Ok(Way::AsItIs)
             }
             Ok(Head::Plain) if is_read(server) => {
-                self.plain(client, server, piece.kind, bytes, (Extent::of(bytes, body_bytes), body_bytes), &mut out)
+                let extent = (Extent::of(bytes, body_bytes), body_bytes, &bytes[..]);
+                self.plain(client, server, piece.kind, bytes, extent, &mut out)
             }
-            Ok(Head::Named(ask)) => self.ask(client, server, ask, body_bytes, &mut out),
+            Ok(Head::Named(ask)) => self.ask(client, server, (ask, body_bytes, bytes), &mut out),
             Ok(Head::Plain | Head::More) => Ok(Way::AsItIs),
             Err(fault) => Err(fault),
         };
@@ -412,6 +442,18 @@ impl Following<'_> {
                 course.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.start + end - before)
+            }
+            Ok(Way::Counted) => {
+                out.push(Bytes::Own(from_header(client, bytes)));
+                course.insert(piece, out);
+                client.fate = RequestFate::Forward;
+                Taken::UpTo(piece.range.end)
+            }
+            Ok(Way::Waits) => {
+                course.insert(piece, out);
+                let mut message = from_header(client, bytes);
+                message.extend_from_slice(&course.bytes[piece.range.end..]);
+                Taken::Waits(Some(message))
             }
             Ok(Way::AsItIs) if server.exchange.asked(piece.kind) == Asked::Forward => {
                 out.push(Bytes::Own([client.scanner.header(), &bytes[..before]].concat()));
@@ -428,8 +470,7 @@ impl Following<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        ask: Ask<'_>,
-        body_bytes: usize,
+        (ask, body_bytes, behind): (Ask<'_>, usize, &[u8]),
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
         if matches!(ask, Ask::Parse { .. } | Ask::Close { .. }) && self.is_no_text(client, ask.name()) {
@@ -465,9 +506,14 @@ impl Following<'_> {
             follows: self.follows,
             moment: self.moment,
             tally: &mut self.tally,
+            behind,
             out,
         };
-        server.server_statements.ask(ask, body_bytes, &mut sides)
+        let way = server.server_statements.ask(ask, body_bytes, &mut sides);
+        if matches!(ask, Ask::Parse { .. }) && server.server_statements.has_given_parse() {
+            server.repeatable.relies_on_earlier_parse();
+        }
+        way
     }
 }
 
@@ -517,6 +563,11 @@ fn skip_name(client: &mut ClientSession, body: &[u8]) {
     if let Some(name) = prepared::given_name(body) {
         client.names.get_or_insert_default().skip(name);
     }
+}
+
+/// A message that has begun in an earlier chunk, to be processed again from its header on.
+fn from_header(client: &ClientSession, body: &[u8]) -> Vec<u8> {
+    [client.scanner.header(), body].concat()
 }
 
 fn wrong(client: &mut ClientSession, fault: Fault) -> Taken {

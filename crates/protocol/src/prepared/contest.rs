@@ -7,7 +7,9 @@
 use std::rc::Rc;
 
 use super::names::{Named, Names};
-use super::server_statements::{Held, Pending, ServerStatements, Sides, State, Twice, shown, write_parse_as};
+use super::server_statements::{Held, Pending, ServerStatements, Sides, State, Twice, write_parse_as};
+use super::shape::Shape;
+use super::shown;
 use super::statement::Statement;
 use crate::exchange::Step;
 use crate::fault::Fault;
@@ -27,7 +29,7 @@ impl ServerStatements {
         let (statement, charge) = sides.read(name, text)?;
         write_parse_as(contested.name(), &statement, Vec::new(), sides);
         let (name, step): (Rc<[u8]>, _) = (name.into(), self.tick());
-        let named = Named { statement, step, is_reused: true, charge };
+        let named = Named { statement, step, is_reused: true, charge, told: Shape::default() };
         let was = sides.names.named.insert(name.clone(), named);
         self.pending.push_back(Pending::Twice(Twice { name, step, contested: Some(id), state, was }));
         sides.names.doubts_until(sides.exchange.number());
@@ -40,7 +42,7 @@ impl ServerStatements {
     fn contest(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
         let Some(named) = sides.names.named.get(name) else { return Ok(None) };
         let (step, named_by, statement) = (named.step, named.named_by(), named.statement.clone());
-        let is_there = self.has(&statement, named_by, sides.exchange.epoch());
+        let is_there = self.has(&statement, named_by, sides.exchange.epoch()).is_some();
         if !is_there && step == 0 {
             let other = self.by_use.values().rev().find_map(|id| self.held.get(id).filter(|held| held.is_certain()));
             let other = other.filter(|other| !self.is_contested(other.mark.id()));
@@ -49,7 +51,10 @@ impl ServerStatements {
             }
         }
         // As long as the Parse that gave the name may fail, only its own statement tells.
-        if is_there || step == 0 { self.prepared(name, sides) } else { Ok(None) }
+        if !is_there && step != 0 {
+            return Ok(None);
+        }
+        Ok(self.prepared(name, sides)?.map(|used| used.statement))
     }
 
     /// Whether the server may have another text under the name of this statement.

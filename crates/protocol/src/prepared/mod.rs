@@ -15,7 +15,9 @@
 
 mod account;
 mod contest;
+mod descriptions;
 mod head;
+mod messages;
 mod names;
 mod outdated_plan;
 mod own;
@@ -24,6 +26,7 @@ mod reading;
 mod refusal;
 mod registry;
 mod server_statements;
+mod shape;
 mod statement;
 mod unnamed;
 
@@ -83,6 +86,15 @@ const PREFIX: &str = "PGBOUNCER_";
 fn is_ours(name: &[u8]) -> bool {
     name.starts_with(PREFIX.as_bytes()) || name.starts_with(b"TRUNKLINE_")
 }
+
+/// A name for the log, shortened and without line breaks.
+fn shown(name: &[u8]) -> Box<str> {
+    let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES_MAX)]);
+    text.replace(char::is_control, "?").into()
+}
+
+/// How much of a name is logged.
+const SHOWN_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod model_tests;

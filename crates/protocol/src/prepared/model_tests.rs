@@ -143,21 +143,36 @@ struct Stage {
 impl Stage {
     fn ask(&mut self, kind: u8, number: u8, text: &str) {
         let client = &mut self.clients[self.pair.0];
-        let server = &mut self.servers[self.pair.1];
         let name = format!("n{number}").into_bytes();
         let text = [text.as_bytes(), &[0, 0, 0]].concat();
         client.expected += client.own.take(kind, &name, &text);
+        // A Bind waits for the description of its statement.
+        let mut waits = 0;
+        while !self.is_asked(kind, &name, &text) {
+            assert!(waits < 2, "a Bind waits for ever");
+            waits += 1;
+            while self.work() {}
+            let server = &mut self.servers[self.pair.1];
+            server.server_statements.comes_again(&server.exchange);
+        }
+        self.give();
+    }
+
+    /// Returns whether the message does not wait.
+    fn is_asked(&mut self, kind: u8, name: &[u8], text: &[u8]) -> bool {
+        let client = &mut self.clients[self.pair.0];
+        let server = &mut self.servers[self.pair.1];
         let ask = match kind {
-            frontend::PARSE => Ask::Parse { name: &name, text: &text },
-            frontend::BIND => Ask::Bind { portal: b"", name: &name, end: 0 },
-            frontend::DESCRIBE => Ask::Describe { name: &name },
-            _ => Ask::Close { name: &name },
+            frontend::PARSE => Ask::Parse { name, text },
+            frontend::BIND => Ask::Bind { portal: b"", name, end: 0 },
+            frontend::DESCRIBE => Ask::Describe { name },
+            _ => Ask::Close { name },
         };
         let mut out = Vec::new();
         if server.exchange.is_skipping() {
             server.exchange.asked(kind);
-            server.queue.push_back((kind, name, text));
-            return;
+            server.queue.push_back((kind, name.into(), text.into()));
+            return true;
         }
         let (mut tally, dialect) = (Tally::default(), [][..].into());
         let tracked = Tracked::new([]);
@@ -174,17 +189,23 @@ impl Stage {
             max: self.max,
             follows: false,
             tally: &mut tally,
+            behind: b"",
             out: &mut out,
         };
         match server.server_statements.ask(ask, 0, &mut sides).expect("nothing that a client is let go for") {
+            Way::Counted => unreachable!("a portal is described past it"),
             Way::AsItIs => {
                 server.hear(&out);
                 server.exchange.asked(kind);
-                server.queue.push_back((kind, name, text));
+                server.queue.push_back((kind, name.into(), text.into()));
             }
             Way::Replaced(_) => server.hear(&out),
+            Way::Waits => {
+                server.hear(&out);
+                return false;
+            }
         }
-        self.give();
+        true
     }
 
     fn give(&mut self) {
@@ -204,6 +225,9 @@ impl Stage {
                 client.given.push(kind.into());
             }
             server.server_statements.settle(&mut server.exchange, Some(&mut client.names));
+            if matches!(kind, b'T' | b'n') {
+                server.server_statements.described(kind, b"", Some(&mut client.names));
+            }
             match kind {
                 b'C' if text == DROP_ALL => server.server_statements.drop_all(Some(&mut client.names)),
                 b'C' if text == DROP => server.server_statements.dropped(Some(&mut client.names)),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Charge;
 use super::registry::{StatementRegistry, shared_bytes};
+use super::shape::{LastBind, Listener, Shape, Used};
 use super::statement::Statement;
 use crate::exchange::Exchange;
 use crate::fault::Fault;
@@ -30,6 +31,10 @@ pub struct Names {
     pub(super) former: VecDeque<(u64, Rc<[u8]>)>,
     /// What decides on names and is not answered yet.
     pub(super) doubts: Doubts,
+    /// A Bind whose portal the client describes next.
+    pub(super) last_bind: Option<LastBind>,
+    /// A Bind was sent so that the server refuses it, because its plan is outdated.
+    pub(super) has_outdated: bool,
     /// The parameters and settings that were last examined, and the part of them that matters to a statement.
     dialect: Option<Dialect>,
 }
@@ -63,6 +68,8 @@ pub(super) struct Named {
     /// The name meant something else before, and does so again if this step and the Close before it are skipped.
     pub(super) is_reused: bool,
     pub(super) charge: Charge,
+    /// What the client has been told of the statement.
+    pub(super) told: Shape,
 }
 
 impl Named {
@@ -225,7 +232,7 @@ impl Names {
         dialect: &Rc<[u8]>,
         is_settled: bool,
         statement_registry: &mut StatementRegistry,
-    ) -> Result<Option<(Statement, u64)>, Fault> {
+    ) -> Result<Option<Used>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         let own = named.statement.dialect();
         if !Rc::ptr_eq(own, dialect) && **own != **dialect {
@@ -238,7 +245,22 @@ impl Names {
                 named.read_under(&meant, is_settled, statement_registry)?;
             }
         }
-        Ok(Some((named.statement.clone(), named.named_by())))
+        let (statement, told, named_by) = (named.statement.clone(), named.told, named.named_by());
+        Ok(Some(Used { statement, told, named_by, here: Shape::default() }))
+    }
+
+    /// Whom the description of a statement is for, which the client has described by this name.
+    pub(super) fn listener(&self, name: &[u8]) -> Option<Listener> {
+        let (name, named) = self.named.get_key_value(name)?;
+        Some(Listener { name: name.clone(), step: named.step })
+    }
+
+    /// The client has been told what a statement is like, if the name still means that.
+    pub(super) fn told(&mut self, Listener { name, step }: &Listener, statement: u64, shape: Shape) {
+        let means = |named: &&mut Named| named.statement.id() == statement && (named.step == 0 || named.step == *step);
+        if let Some(named) = self.named.get_mut(name).filter(means) {
+            named.told = shape.or(named.told);
+        }
     }
 
     /// Reads a statement again whose meaning cannot be kept; `None` if there is none of this name.
@@ -345,7 +367,7 @@ mod tests {
     fn named(statement_registry: &mut StatementRegistry, step: u64) -> Named {
         let statement = statement_registry.find_or_add(b"select 1\0\0\0", &Rc::from(&b""[..])).expect("room");
         let charge = statement_registry.charge_all(1).expect("room");
-        Named { statement, step, is_reused: false, charge }
+        Named { statement, step, is_reused: false, charge, told: Shape::default() }
     }
 
     #[test]
@@ -460,7 +482,8 @@ mod tests {
             let dialect = |length: usize| Rc::<[u8]>::from(vec![b'd'; length]);
             let statement = statement_registry.find_or_add(&text, &dialect(0)).expect("room");
             let charge = statement_registry.charge_name(&account, b"a", &text, b"").expect("room");
-            names.insert(b"a"[..].into(), Named { statement, step: 0, is_reused: false, charge });
+            let named = Named { statement, step: 0, is_reused: false, charge, told: Shape::default() };
+            names.insert(b"a"[..].into(), named);
             let given = account.held();
             let mut held = |length: usize, is_anew: bool| {
                 let dialect = dialect(length);

@@ -15,6 +15,10 @@ use crate::request::{is_one_request, messages};
 pub struct RepeatableRequest {
     step: Step,
     bytes: Vec<u8>,
+    /// A Parse in it was not sent, since the server had the statement.
+    relies_on_earlier_parse: bool,
+    /// The `ParameterDescription` that the client is given with the next answer, unless that is the refusal.
+    parameters: Option<Box<[u8]>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,6 +27,8 @@ enum Step {
     Nothing,
     /// It was sent, and nothing behind it.
     Sent,
+    /// It will not be sent again, and the client has not been given the description of its parameters yet.
+    Described,
     /// The server has refused it, and has not sent `ReadyForQuery` yet.
     Refused,
     /// The server is discarding what it has prepared.
@@ -38,20 +44,43 @@ impl RepeatableRequest {
             self.step = Step::Nothing;
             return;
         }
-        self.step = Step::Sent;
+        (self.step, self.relies_on_earlier_parse, self.parameters) = (Step::Sent, false, None);
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The request will not be sent again.
-    pub fn forget(&mut self) {
-        self.step = Step::Nothing;
+    /// A Parse of the request is not sent, since the server has the statement: tables may have changed since that was
+    /// prepared, and the client has never seen it.
+    pub(crate) fn relies_on_earlier_parse(&mut self) {
+        self.relies_on_earlier_parse = true;
     }
 
-    /// Whether a request was sent of whose outcome nothing is known yet.
+    /// The server describes the parameters of a statement: PostgreSQL does so before it looks whether the plan is outdated.
+    /// The client is given that later (`exec_describe_statement_message` in `tcop/postgres.c`).
+    pub(crate) fn hold_parameters(&mut self, message: Box<[u8]>) {
+        self.parameters = Some(message);
+    }
+
+    /// Whether a description of parameters is due, because the server has just sent the next message, or is void.
+    pub(crate) fn has_parameters_due(&self) -> bool {
+        self.step != Step::Sent && self.parameters.is_some()
+    }
+
+    /// What the client is to be given before the message that the server has just sent.
+    pub(crate) fn take_parameters(&mut self) -> Option<Box<[u8]>> {
+        let is_refused = self.step == Step::Refused;
+        self.parameters.take().filter(|_| !is_refused)
+    }
+
+    /// The request will not be sent again.
+    pub fn forget(&mut self) {
+        self.step = if self.parameters.is_some() { Step::Described } else { Step::Nothing };
+    }
+
+    /// Whether a request was sent of whose outcome nothing is known yet, or of which the client has not been given all.
     #[must_use]
     pub fn is_sent(&self) -> bool {
-        self.step == Step::Sent
+        matches!(self.step, Step::Sent | Step::Described)
     }
 
     /// Whether the request is to be sent again.
@@ -75,17 +104,26 @@ impl RepeatableRequest {
         is_done
     }
 
+    /// Whether this error tells of a plan that is outdated: it says so, or the statement was prepared before this request and
+    /// cannot be analysed any more.
+    fn is_outdated(&self, error: &[u8]) -> bool {
+        backend::is_plan_outdated(error)
+            || self.relies_on_earlier_parse && is_analysis_failed(error) && prepares_one(&self.bytes)
+    }
+
     /// The server sends a message of this kind; `error` is the body of an error, if it has arrived completely.
     pub fn answered(&mut self, kind: u8, error: Option<&[u8]>) {
         match kind {
+            _ if self.step == Step::Described => self.step = Step::Nothing,
             _ if self.step != Step::Sent => {}
             backend::PARSE_COMPLETE
             | backend::CLOSE_COMPLETE
             | backend::NOTICE_RESPONSE
             | backend::PARAMETER_STATUS
+            | backend::PARAMETER_DESCRIPTION
             | backend::NOTIFICATION_RESPONSE => {}
             backend::ERROR_RESPONSE
-                if error.is_some_and(backend::is_plan_outdated)
+                if error.is_some_and(|error| self.is_outdated(error))
                     && let Some(from) = refused_from(&self.bytes) =>
             {
                 self.bytes.drain(..from);
@@ -95,6 +133,17 @@ impl RepeatableRequest {
             _ => {}
         }
     }
+}
+
+/// Whether a request gives one statement, and none that the error of another Parse would destroy.
+fn prepares_one(bytes: &[u8]) -> bool {
+    messages(bytes).filter(|(_, kind, _)| matches!(*kind, frontend::PARSE | frontend::CLOSE)).count() == 1
+}
+
+/// Whether PostgreSQL refuses so a statement that does not fit the tables of its database.
+fn is_analysis_failed(error: &[u8]) -> bool {
+    let state = error.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"C"));
+    state.is_some_and(|state| state.starts_with(b"42") && state != PERMISSION_DENIED)
 }
 
 /// Which statements that a client has prepared before may still exist when it uses them.
@@ -146,7 +195,7 @@ fn refused_from(bytes: &[u8]) -> Option<usize> {
 }
 
 /// For how many columns a Bind gives a result format one by one (PostgreSQL manual, "Message Formats").
-fn result_formats(body: &[u8]) -> Option<u16> {
+pub(super) fn result_formats(body: &[u8]) -> Option<u16> {
     let mut rest = body;
     for _ in ["portal", "statement"] {
         rest = rest.get(rest.iter().position(|&byte| byte == 0)? + 1..)?;
@@ -166,6 +215,8 @@ fn result_formats(body: &[u8]) -> Option<u16> {
     count(&mut rest)
 }
 
+/// `insufficient_privilege`, which has nothing to do with how a statement was analysed.
+const PERMISSION_DENIED: &[u8] = b"42501";
 /// The error of a longer request goes to the client.
 const BYTES_MAX: usize = 8192;
 
@@ -261,6 +312,54 @@ mod tests {
     }
 
     #[test]
+    fn parameters_are_described_with_the_next_answer_unless_that_is_the_refusal() {
+        let stale = b"SERROR\0C0A000\0RRevalidateCachedQuery\0\0";
+        let request = request(&[(b'D', b"Sa\0"), (b'S', b"")]);
+        for (is_overtaken, kind, error, given) in [
+            (false, backend::ROW_DESCRIPTION, None, true),
+            (false, backend::ERROR_RESPONSE, Some(&b"SERROR\0C42501\0\0"[..]), true),
+            (false, backend::ERROR_RESPONSE, Some(stale), false),
+            (true, backend::ROW_DESCRIPTION, None, true),
+            (true, backend::ERROR_RESPONSE, Some(stale), true),
+        ] {
+            let mut repeatable = RepeatableRequest::default();
+            repeatable.keep(&request);
+            repeatable.answered(backend::PARAMETER_DESCRIPTION, None);
+            assert!(!repeatable.has_parameters_due());
+            repeatable.hold_parameters(b"t"[..].into());
+            if is_overtaken {
+                // The client has sent more.
+                repeatable.forget();
+            }
+            assert!(repeatable.is_sent());
+            repeatable.answered(kind, error);
+            assert_eq!(repeatable.take_parameters().is_some(), given, "{is_overtaken} {kind}");
+            assert_eq!((repeatable.is_sent(), repeatable.is_refused()), (false, !given));
+        }
+    }
+
+    #[test]
+    fn a_text_that_was_prepared_earlier_and_cannot_be_analysed_is_outdated() {
+        let (parse, rest): ((u8, &[u8]), _) = ((b'P', b"a\0select 1\0\0\0"), [(b'D', &b"Sa\0"[..]), (b'S', b"")]);
+        for (messages, is_given, state, is_refused) in [
+            (vec![parse], true, "42883", true),
+            (vec![parse], true, "42501", false),
+            (vec![parse], true, "22012", false),
+            (vec![parse], false, "42883", false),
+            (vec![parse, parse], true, "42883", false),
+            (vec![(b'C', &b"Sb\0"[..]), parse], true, "42883", false),
+        ] {
+            let mut repeatable = RepeatableRequest::default();
+            repeatable.keep(&request(&[&messages[..], &rest].concat()));
+            if is_given {
+                repeatable.relies_on_earlier_parse();
+            }
+            repeatable.answered(backend::ERROR_RESPONSE, Some(format!("SERROR\0C{state}\0\0").as_bytes()));
+            assert_eq!(repeatable.is_refused(), is_refused, "{messages:?} {is_given} {state}");
+        }
+    }
+
+    #[test]
     fn an_answer_that_is_told_is_not_asked_for_twice() {
         let stale = b"SERROR\0C0A000\0Mwie auch immer\0RRevalidateCachedQuery\0\0";
         let request = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);
@@ -273,8 +372,9 @@ mod tests {
         };
         assert!(after(b"", stale) && after(b"1N3S", stale));
         assert!(!after(b"", b"SERROR\0C0A000\0Rsomewhere else\0\0"));
-        for told in [b"2", b"t", b"T", b"n"] {
+        for told in [b"2", b"T", b"n"] {
             assert!(!after(told, stale), "{told:?}");
         }
+        assert!(after(b"t", stale), "it is held back");
     }
 }

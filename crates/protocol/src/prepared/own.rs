@@ -10,8 +10,10 @@ use std::rc::Rc;
 
 use wire::{frontend, write};
 
+use super::messages::{push_close, push_name};
 use super::names::{Named, Names};
-use super::server_statements::{Pending, ServerStatements, Sides, State, Twice, push_close, push_name};
+use super::server_statements::{Pending, ServerStatements, Sides, State, Twice};
+use super::shape::Shape;
 use super::statement::Statement;
 use super::{Ask, Bytes};
 use crate::exchange::{Exchange, Step};
@@ -233,7 +235,7 @@ impl ServerStatements {
         let mut out = Vec::new();
         push_parse(&mut out, &name, &statement);
         sides.out.push(Bytes::Own(out));
-        let named = Named { statement, step, is_reused, charge };
+        let named = Named { statement, step, is_reused, charge, told: Shape::default() };
         let was = sides.names.insert(name.clone(), named);
         self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()), step });
         self.pending.push_back(match was {
@@ -313,7 +315,8 @@ mod tests {
             let text = [text.as_bytes(), &[0, 0, 0]].concat();
             let statement = self.statement_registry.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
             let charge = self.statement_registry.charge_all(1).expect("room");
-            self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, charge });
+            let named = Named { statement, step: 0, is_reused: false, charge, told: Shape::default() };
+            self.names.insert(name.as_bytes().into(), named);
         }
 
         /// The kinds of the messages that go before a text that mentions these names.
@@ -342,6 +345,7 @@ mod tests {
                 follows: true,
                 moment: Moment::default(),
                 tally: &mut Tally::default(),
+                behind: b"",
                 out: &mut out,
             };
             self.server_statements.ask(ask, 0, &mut sides).expect("no fault");

@@ -14,6 +14,7 @@ use super::names::{Doubts, Named, Names};
 use super::own::Held as Own;
 use super::registry::StatementRegistry;
 use super::server_statements::{Held, Moment, Pending, ServerStatements, State, Twice};
+use super::shape::Shape;
 use super::statement::{Entry, Mark, Statement};
 use crate::pack::Packed;
 
@@ -97,19 +98,22 @@ struct PackedNamed {
     statement: u64,
     step: u64,
     is_reused: bool,
+    #[serde(default)]
+    told: Shape,
 }
 
 impl PackedNamed {
     fn new(named: &Named, gathered: &mut Gathered) -> Self {
-        Self { statement: gathered.add(&named.statement), step: named.step, is_reused: named.is_reused }
+        let told = named.told;
+        Self { statement: gathered.add(&named.statement), step: named.step, is_reused: named.is_reused, told }
     }
 
     fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
-        let Self { statement, step, is_reused } = self;
+        let Self { statement, step, is_reused, told } = self;
         let statement = from.statement(statement)?;
         let charge =
             from.statement_registry.charge_name(from.account, name, statement.text(), statement.dialect()).ok()?;
-        Some(Named { statement, step, is_reused, charge })
+        Some(Named { statement, step, is_reused, charge, told })
     }
 }
 
@@ -171,7 +175,16 @@ impl PackedHeld {
 
     fn unpack(self, from: &mut Unpacking<'_>) -> Held {
         let Self { statement, used, state, loan } = self;
-        Held { mark: from.mark(statement), used, state, loan, moment: Moment::default() }
+        // What it was described as is asked again.
+        Held {
+            mark: from.mark(statement),
+            used,
+            state,
+            loan,
+            moment: Moment::default(),
+            shape: Shape::default(),
+            born: used,
+        }
     }
 }
 
@@ -188,7 +201,7 @@ impl PackedPending {
             Pending::Own { name, step: step @ 1.., .. } | Pending::Found { name, step } => {
                 Self::Found { step: *step, name: name.into() }
             }
-            Pending::Hidden | Pending::Own { .. } => Self::Unnamed,
+            Pending::Hidden | Pending::Own { .. } | Pending::Describe(_) => Self::Unnamed,
             Pending::Twice(Twice { name, step, contested, state, was }) => Self::Twice {
                 name: name.into(),
                 step: *step,
@@ -284,6 +297,7 @@ mod tests {
                 follows: false,
                 moment: Moment::default(),
                 tally: &mut tally,
+                behind: b"",
                 out: &mut out,
             };
             server_statements.ask(ask, bytes, &mut sides).expect("it can go on")
@@ -344,6 +358,7 @@ mod tests {
             max: 10,
             follows: false,
             tally: &mut tally,
+            behind: b"",
             out: &mut out,
         };
         assert_eq!(server_statements.ask(bind, 9, &mut sides), Ok(Way::Replaced(3)));
@@ -375,7 +390,8 @@ mod tests {
         for text in [vec![b'x'; 2 << 20], b"select 1\0\0\0".to_vec(), vec![b'x'; 2 << 20]] {
             let statement = statement_registry.find_or_add(&text, &dialect).expect("there is room");
             let (mark, used) = (statement.mark(), server_statements.tick());
-            server_statements.put(Held { mark, used, state: State::Sure, loan: 0, moment: Moment::default() });
+            let (moment, shape) = (Moment::default(), Shape::default());
+            server_statements.put(Held { mark, used, state: State::Sure, loan: 0, moment, shape, born: used });
         }
         let mut gathered = Gathered::default();
         let packed_server_statements = server_statements.pack(&mut gathered);

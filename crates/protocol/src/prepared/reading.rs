@@ -9,7 +9,8 @@ use std::rc::Rc;
 use wire::{frontend, write};
 
 use super::Bytes;
-use super::server_statements::{ServerStatements, Sides, push_close, push_name};
+use super::messages::{push_close, push_name};
+use super::server_statements::{ServerStatements, Sides};
 use super::statement::Statement;
 use crate::exchange::Exchange;
 use crate::fault::Fault;
@@ -31,7 +32,7 @@ impl ServerStatements {
             // No other client must get a statement that is read otherwise.
             let anew = sides.names.read_anew(name, &sides.dialect, sides.statement_registry)?;
             let anew = anew.ok_or(Fault::StatementsFull)?;
-            if self.has(&anew, named_by, sides.exchange.epoch()) {
+            if self.has(&anew, named_by, sides.exchange.epoch()).is_some() {
                 return Ok(anew);
             }
             anew

@@ -62,6 +62,9 @@ impl Names {
             return None;
         }
         let (id, place) = our_name_in(body)?;
+        if id == 0 && std::mem::take(&mut self.has_outdated) {
+            return Some(outdated(body));
+        }
         let means = |name: &Rc<[u8]>| self.named.get(name).is_some_and(|named| named.statement.id() == id);
         let twice = twice.filter(|(_, named)| *named == id).map(|(name, _)| name);
         let present = || self.named.keys().take(LOOKED_AT_MAX).find(|name| means(name));
@@ -69,6 +72,20 @@ impl Names {
         let name = twice.as_ref().or_else(present).or_else(former)?;
         Some([&body[..place.start], name, &body[place.end..]].concat())
     }
+}
+
+/// The error for a Bind that was sent under [`OUTDATED`](super::messages::OUTDATED), as PostgreSQL reports a plan whose
+/// result has changed, from the one that it has reported instead.
+fn outdated(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for field in body.split(|&byte| byte == 0).filter(|field| matches!(field.first(), Some(b'S' | b'V'))) {
+        out.extend_from_slice(field);
+        out.push(0);
+    }
+    out.extend_from_slice(
+        b"C0A000\0Mcached plan must not change result type\0Fplancache.c\0RRevalidateCachedQuery\0\0",
+    );
+    out
 }
 
 /// The first name of ours in a text: its number and its position.

@@ -12,15 +12,17 @@ use std::time::Duration;
 
 use base::Time;
 use serde::{Deserialize, Serialize};
-use wire::{backend, frontend, write};
+use wire::{backend, frontend};
 
 use super::account::Charge;
 use super::head::Ask;
+use super::messages::{OUTDATED, push_close, push_describe, push_name};
 use super::names::{Named, Names, unsettled};
 use super::own::Own;
 use super::registry::StatementRegistry;
+use super::shape::{Describing, Fit, Shape, Used, Waiting};
 use super::statement::{Mark, Statement};
-use super::{Account, Bytes, Tally, is_ours};
+use super::{Account, Bytes, Tally, is_ours, shown};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
 use crate::planted::{outlives_discard, until_confirmed};
@@ -42,6 +44,16 @@ pub struct ServerStatements {
     pub(super) clock: u64,
     /// Counts loans.
     pub(super) loan: u64,
+    /// The hash of the parameters that the server has told, of a description whose columns are to come.
+    pub(super) parameters: Option<u64>,
+    /// The description whose columns are arriving.
+    pub(super) describing: Option<Describing>,
+    /// The Bind that waits for the description of its statement.
+    pub(super) waiting: Option<Waiting>,
+    /// The same when it has come again.
+    pub(super) waited: Option<Waiting>,
+    /// Since this was asked last, the client was given an answer of ours to a Parse.
+    pub(super) has_given: bool,
 }
 
 #[derive(Debug)]
@@ -53,6 +65,10 @@ pub(super) struct Held {
     pub(super) loan: u64,
     /// The moment at which it was prepared.
     pub(super) moment: Moment,
+    /// What the server has told of it.
+    pub(super) shape: Shape,
+    /// When it was sent, by the clock of uses.
+    pub(super) born: u64,
 }
 
 /// A moment in the life of a database. A prepared statement keeps the types that its tables had at that moment: the same
@@ -98,6 +114,8 @@ pub(super) enum Pending {
     Dropped { name: Rc<[u8]>, was: Option<Named> },
     /// A hidden message that changes nothing here, such as a Parse or a Close of the unnamed statement.
     Hidden,
+    /// A Describe whose answer is read.
+    Describe(Describing),
     /// A Parse under the name of a client, or a Close of that name. `step` is 0, unless the client itself gives the name.
     Own { name: Rc<[u8]>, statement: Option<u64>, step: u64 },
 }
@@ -161,6 +179,8 @@ pub struct Sides<'a> {
     pub moment: Moment,
     /// The counters.
     pub tally: &'a mut Tally,
+    /// The client's bytes from the body of its message on, as far as they have come.
+    pub behind: &'a [u8],
     /// The bytes to be sent to the server, in order.
     pub out: &'a mut Vec<Bytes>,
 }
@@ -185,14 +205,19 @@ impl Sides<'_> {
 pub enum Way {
     /// It goes to the server as it is, and has not been counted by the exchange.
     AsItIs,
+    /// It goes to the server as it is, and has been counted.
+    Counted,
     /// It has been replaced, up to this position in its body; what follows goes to the server as it is.
     Replaced(usize),
+    /// It waits for what the server answers to what is sent now, and is processed again then.
+    Waits,
 }
 
 impl ServerStatements {
     /// The server is lent to a client.
     pub fn begin_loan(&mut self) {
         self.loan += 1;
+        self.waiting = None;
     }
 
     /// The number of statements.
@@ -212,19 +237,28 @@ impl ServerStatements {
             Ask::Close { name } if sides.is_by_sql && !sides.names.has(name) => return Ok(Way::AsItIs),
             Ask::Close { name } => self.close(name, sides)?,
             Ask::Describe { name } => {
-                let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
+                let Some(Used { statement, .. }) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
                 let mut out = Vec::with_capacity(statement.name().len() + 7);
-                write::message(&mut out, frontend::DESCRIBE, |out| {
-                    out.push(b'S');
-                    push_name(out, statement.name());
-                });
+                push_describe(&mut out, statement.name());
                 sides.out.push(Bytes::Own(out));
-                sides.exchange.asked(frontend::DESCRIBE);
+                if sides.exchange.may_step() {
+                    let told = sides.names.listener(name);
+                    self.expect_description(statement.id(), told, Step::ClientDescribe, sides.exchange);
+                } else {
+                    sides.exchange.asked(frontend::DESCRIBE);
+                }
             }
             Ask::Bind { portal, name, end } => {
-                let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
+                let Some(used) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
+                let ours = match self.fits(name, &used, portal, body_bytes, sides)? {
+                    Fit::Yes => used.statement.name(),
+                    Fit::No => {
+                        sides.names.has_outdated = true;
+                        OUTDATED
+                    }
+                    Fit::Unknown => return Ok(Way::Waits),
+                };
                 sides.tally.binds += 1;
-                let ours = statement.name();
                 let names = portal.len() + 1 + ours.len() + 1;
                 let length = 4 + names + body_bytes - end;
                 let mut out = Vec::with_capacity(1 + 4 + names);
@@ -267,7 +301,8 @@ impl ServerStatements {
         if !sides.exchange.may_step() {
             // It is no longer known which answer belongs to which message, so that we can neither hide nor give one: the
             // server itself answers, under a name that no other client has. It is closed after this loan in any case.
-            let named = Named { statement: statement.clone(), step: 0, is_reused: false, charge };
+            let told = Shape::default();
+            let named = Named { statement: statement.clone(), step: 0, is_reused: false, charge, told };
             sides.names.insert(name, named);
             self.send_parse(&statement, State::Sure, Vec::new(), sides);
             sides.exchange.asked(frontend::PARSE);
@@ -275,13 +310,14 @@ impl ServerStatements {
         }
         let step = self.tick();
         let is_reused = self.is_closing(&name);
-        let named = Named { statement: statement.clone(), step, is_reused, charge };
+        let named = Named { statement: statement.clone(), step, is_reused, charge, told: Shape::default() };
         sides.names.insert(name.clone(), named);
         // A server in a failed transaction would refuse the Parse, so the server has to answer it.
         if sides.exchange.is_in_good_order()
             && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
-            && self.has(&statement, 0, sides.exchange.epoch())
+            && self.has(&statement, 0, sides.exchange.epoch()).is_some()
         {
+            self.has_given = true;
             self.pending.push_back(Pending::Found { step, name });
             sides.exchange.asked_step(Step::Given(backend::PARSE_COMPLETE));
         } else {
@@ -311,9 +347,9 @@ impl ServerStatements {
 
     /// Returns the statement of a name, which the server has or is sent now. `None` when the server has to report that
     /// there is none.
-    pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
+    pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Used>, Fault> {
         let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.statement_registry)?;
-        let Some((statement, named_by)) = found else {
+        let Some(mut used) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
             self.clear_own(name, sides);
             return match is_server_s || sides.follows && !is_ours(name) {
@@ -321,25 +357,30 @@ impl ServerStatements {
                 false => Err(Fault::StatementUnknown { name: shown(name) }),
             };
         };
-        if self.gives_own(name, named_by, sides.exchange.epoch()) {
+        if self.gives_own(name, used.named_by, sides.exchange.epoch()) {
             // The server has it under that name, whichever client has given it.
             return Ok(None);
         }
-        // Where no answer can be hidden, the server has to report that it has no such statement.
-        if self.has(&statement, named_by, sides.exchange.epoch()) || !sides.exchange.may_step() {
-            return Ok(Some(statement));
+        if let Some(here) = self.has(&used.statement, used.named_by, sides.exchange.epoch()) {
+            used.here = here;
+            return Ok(Some(used));
         }
-        if self.is_contested(statement.id()) {
+        // Where no answer can be hidden, the server has to report that it has no such statement.
+        if !sides.exchange.may_step() {
+            return Ok(Some(used));
+        }
+        if self.is_contested(used.statement.id()) {
             return Err(Fault::StatementInUse { name: shown(name) });
         }
-        self.prepare_as_given(statement, name, named_by, sides).map(Some)
+        used.statement = self.prepare_as_given(used.statement, name, used.named_by, sides)?;
+        Ok(Some(used))
     }
 
-    /// Whether the server has a statement when it reads what is sent now; if so, the statement counts as used. A name
-    /// depends on the very step that gave it, in whatever epoch that is.
-    pub(super) fn has(&mut self, statement: &Statement, named_by: u64, now: u64) -> bool {
+    /// What is known of a statement that the server has when it reads what is sent now; if it has, the statement counts as
+    /// used. A name depends on the very step that gave it, in whatever epoch that is.
+    pub(super) fn has(&mut self, statement: &Statement, named_by: u64, now: u64) -> Option<Shape> {
         let clock = self.clock + 1;
-        let Some(held) = self.held.get_mut(&statement.id()) else { return false };
+        let held = self.held.get_mut(&statement.id())?;
         let has = match held.state {
             State::Sure => true,
             State::Sent { step, epoch } => epoch == now || step == named_by,
@@ -352,7 +393,12 @@ impl ServerStatements {
             held.used = clock;
             self.by_use.insert(clock, statement.id());
         }
-        has
+        has.then_some(held.shape)
+    }
+
+    /// Whether the client has been given an answer of ours to a Parse since this was asked last.
+    pub(crate) fn has_given_parse(&mut self) -> bool {
+        std::mem::take(&mut self.has_given)
     }
 
     /// Sends a statement to the server.
@@ -380,7 +426,8 @@ impl ServerStatements {
     fn send_parse(&mut self, statement: &Statement, state: State, before: Vec<u8>, sides: &mut Sides<'_>) {
         write_parse(statement, before, sides);
         let used = self.tick();
-        self.put(Held { mark: statement.mark(), used, state, loan: self.loan, moment: sides.moment });
+        let (mark, loan, moment) = (statement.mark(), self.loan, sides.moment);
+        self.put(Held { mark, used, state, loan, moment, shape: Shape::default(), born: used });
     }
 
     fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
@@ -409,6 +456,10 @@ impl ServerStatements {
     }
 
     fn done(&mut self, pending: Pending, names: Option<&mut Names>) {
+        if let Pending::Describe(describing) = pending {
+            self.describing = Some(describing);
+            return;
+        }
         match &pending {
             Pending::Parse { statement, step, .. } => {
                 if let Some(held) = self.sent_as(*statement, *step) {
@@ -442,6 +493,7 @@ impl ServerStatements {
         match &pending {
             Pending::Parse { statement, step, .. } => self.never_sent(*statement, *step),
             Pending::Own { name, step, .. } => self.own.undone(name, *step),
+            Pending::Describe(_) => self.parameters = None,
             _ => {}
         }
         if let Pending::Close { id, was: Some(was), .. } = pending {
@@ -586,27 +638,7 @@ pub(super) fn write_parse_as(name: &[u8], statement: &Statement, mut out: Vec<u8
     sides.tally.server_parses += 1;
 }
 
-pub(super) fn push_close(out: &mut Vec<u8>, name: &[u8]) {
-    write::message(out, frontend::CLOSE, |out| {
-        out.push(b'S');
-        push_name(out, name);
-    });
-}
-
-pub(super) fn push_name(out: &mut Vec<u8>, name: &[u8]) {
-    out.extend_from_slice(name);
-    out.push(0);
-}
-
-/// A name for the log, shortened and without line breaks.
-pub(super) fn shown(name: &[u8]) -> Box<str> {
-    let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES_MAX)]);
-    text.replace(char::is_control, "?").into()
-}
-
 /// A table may be changed without us: a statement prepared this long ago is prepared again for the next client that prepares it.
 const UNSEEN_MAX: Duration = Duration::from_secs(30);
 /// A longer text is sent from where it is kept.
 const COPIED_BYTES_MAX: usize = 1024;
-/// How much of a name is logged.
-const SHOWN_BYTES_MAX: usize = 256;

@@ -80,6 +80,7 @@ impl Stage {
             max: self.max,
             follows: self.follows,
             tally: &mut self.tally,
+            behind: b"",
             out: &mut out,
         };
         let way = server_statements.ask(ask, 100, &mut sides)?;

@@ -352,6 +352,11 @@ impl Stage {
                     self.lines.push(format!("{name} waits with {words}"));
                     self.held.insert(name.to_owned(), said[at..].to_vec());
                 }
+                Then::HoldInstead(bytes) => {
+                    assert!(waits, "what is held waits");
+                    self.lines.push(format!("{name} waits"));
+                    self.held.insert(name.to_owned(), bytes);
+                }
                 Then::Instead(bytes) => next = Some(bytes),
                 Then::Leave => {
                     self.gone.insert(name.to_owned());

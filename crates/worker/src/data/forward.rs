@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
         let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
         let begins_with_message = ready.session.scanner.is_between();
         let was_copying = server.session.exchange.is_copying_in();
-        let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
+        let Forwarded { unsent, mut then, waits, begun, tally, makes_functions, is_alone } =
             requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
         totals.add_statements(tally);
         server.queries_begin(begun, self.now, totals);
@@ -131,8 +131,9 @@ impl<I: Io> Worker<I> {
                 self.look_for_spans(key, server_key, begun, chunk.bytes(), begins_with_message);
             }
         }
-        let rest = match then {
-            Then::Hold(at) => Some(chunk.part(at..chunk.len())),
+        let rest = match &mut then {
+            Then::Hold(at) => Some(chunk.part(*at..chunk.len())),
+            Then::HoldInstead(bytes) => Some(Chunk::Own(std::mem::take(bytes).into())),
             _ => None,
         };
         if unsent == (0..chunk.len()) {
@@ -158,7 +159,7 @@ impl<I: Io> Worker<I> {
     #[inline]
     fn go_on_after(&mut self, key: Key, server_key: ServerKey, then: Then) -> Option<Chunk> {
         match then {
-            Then::Go | Then::Hold(_) => {
+            Then::Go | Then::Hold(_) | Then::HoldInstead(_) => {
                 self.mind_flow_to_server(key, server_key);
                 // These bytes may be the rest of something that the server no longer waits for, such as a failed COPY.
                 if self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end()) {

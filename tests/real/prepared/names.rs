@@ -657,6 +657,18 @@ pub(crate) fn errors_about_names_are_those_of_postgresql(house: &House) {
         ]
         .concat(),
         [ask("begin"), ask("select 1/0"), vec![close("a")], prepare("a", "select 2"), ask("rollback")].concat(),
+        // Previously what the server was sent for the name of a text failed first.
+        prepare("a", "select 3"),
+        ask("begin"),
+        vec![execute("", 0), sync(), parse("", "select 1; deallocate a"), sync(), parse("", "deallocate a"), sync()],
+        ask("rollback"),
+        ask("begin"),
+        vec![execute("", 0), sync(), parse("", "execute a; select 1"), sync(), parse("", "execute a"), sync()],
+        ask("rollback"),
+        ask("begin"),
+        vec![execute("", 0), sync(), parse("", "prepare a as selec"), sync()],
+        ask("rollback"),
+        run("a"),
         // Names of SQL.
         ask("prepare b as select 'by SQL'"),
         vec![parse("b", "select 'protocol'"), close("b"), bind("", "b", &[]), sync()],

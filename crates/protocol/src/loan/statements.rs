@@ -175,7 +175,8 @@ impl Following<'_> {
             Act::Deallocate { name: Some(name) } if piece.kind != frontend::PARSE => Some(&**name),
             _ => None,
         });
-        let mentioned_names = all().flat_map(|class| &class.statements).map(|name| &**name);
+        let is_looked_up = piece.kind != frontend::PARSE || are_names_looked_up_by_parse(class);
+        let mentioned_names = all().filter(|_| is_looked_up).flat_map(|class| &class.statements).map(|name| &**name);
         let is_query = piece.kind == frontend::QUERY;
         let mentioned = MentionedNames { names: mentioned_names.collect(), drops: drops.collect(), is_query };
         let mut out = Vec::new();
@@ -530,6 +531,13 @@ fn forget_unnamed(client: &mut ClientSession, server: &ServerSession) {
     if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
         names.forget_unnamed();
     }
+}
+
+/// Whether the Parse of this text looks at the names that it mentions, as that of an EXECUTE does, whose rows are described.
+/// A hidden Parse before any other would be refused with `25P02` in a failed transaction, and hide what is wrong with the text
+/// itself; what the names mean is early enough before the Bind. Several statements are refused.
+fn are_names_looked_up_by_parse(class: &Class) -> bool {
+    !matches!(&*class.acts, [Act::Deallocate { .. } | Act::Prepare { .. }] | [_, _, ..])
 }
 
 /// Whether a client may have prepared a statement of this name by SQL.

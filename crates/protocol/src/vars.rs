@@ -287,6 +287,12 @@ impl Vars {
         tracked.place(name).is_some_and(|place| self.get(place).is_some())
     }
 
+    /// The `search_path`, where servers report it, as from PostgreSQL 18 on.
+    #[must_use]
+    pub fn search_path(&self, tracked: &Tracked) -> Option<&str> {
+        self.get(tracked.place("search_path")?)
+    }
+
     /// The queries that give a server with the values `self` the values of `client`; none where they agree. A parameter
     /// that the server does not report is left alone. The encoding is set first and in a query of its own, so that the
     /// server reads what follows in the new client's encoding and not in the previous client's. `follows`: all session

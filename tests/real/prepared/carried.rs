@@ -74,6 +74,38 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
     assert!(!pooler.log().contains("keeps its server"), "{}", pooler.log());
 }
 
+/// Regression: PostgreSQL 18 reports `search_path`. If that was tracked, a statement was prepared under the path that its client
+/// has now, and was missing where that path has not what it names.
+pub(crate) fn they_are_prepared_under_the_path_under_which_their_client_prepared_them(house: &House) {
+    let tracked = "track_extra_parameters = IntervalStyle, search_path";
+    let pooler = house.pooler("carried_path", &["pool_mode = transaction", "default_pool_size = 1", tracked]);
+    let mut direct = house.postgres.client("carried_path");
+    direct
+        .run("create schema one; create schema two; create table one.t as select 1; create table public.p as select 2");
+    direct.run("grant all on schema one, two to public; grant all on one.t, public.p to public");
+    let (mut one, mut two) = (pooler.client("u", "carried_path"), pooler.client("u", "carried_path"));
+    let count = "select count(*) from pg_prepared_statements where from_sql";
+    for is_probed in [false, true] {
+        let prepare =
+            |sql: &str| if is_probed { format!("do $$ begin execute '{sql}'; end $$") } else { sql.to_string() };
+        one.run("set search_path = one");
+        one.run(&prepare("prepare t as select * from t"));
+        one.run("reset search_path");
+        one.run(&prepare("prepare p as select * from p"));
+        one.run("set search_path = two, pg_temp");
+        for _ in 0..2 {
+            assert_eq!((two.value(count), two.value("show search_path")), ("0".into(), "\"$user\", public".into()));
+            assert_eq!((one.value(count), one.value("show search_path")), ("2".into(), "two, pg_temp".into()));
+        }
+        one.run("set search_path = one");
+        assert_eq!((two.value(count), one.value("execute t")), ("0".into(), "1".into()));
+        one.run("reset search_path");
+        assert_eq!((two.value(count), one.value("execute p")), ("0".into(), "2".into()));
+        one.run("deallocate all");
+    }
+    assert!(!pooler.log().contains("cannot prepare"), "{}", pooler.log());
+}
+
 /// Previously a server whose client left during a failing PREPARE was closed, although nothing was wrong with it.
 pub(crate) fn a_server_that_cannot_prepare_what_its_client_had_is_as_good_for_the_next(house: &House) {
     let pooler = house.pooler("carried_left", &["pool_mode = transaction", "default_pool_size = 1"]);

@@ -134,7 +134,8 @@ impl ServerSession {
             let (theirs, ours) =
                 (self.overrides.as_deref().unwrap_or(&none), client.overrides.as_deref().unwrap_or(&none));
             texts.extend(theirs.changes_to(ours));
-            statements = theirs.preparations_to(ours);
+            let reported = self.vars.search_path(tracked).and_then(|_| client.vars.search_path(tracked));
+            statements = theirs.preparations_to(ours, reported);
         }
         if differences.sequences {
             texts.push(DISCARD_SEQUENCES.to_owned());

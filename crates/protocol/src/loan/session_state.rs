@@ -75,12 +75,14 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
     let none = Overrides::default();
     let effects = session_effects.effects();
     let before = server.overrides.as_deref().unwrap_or(&none);
-    let (Some(of_server), Some(of_client)) =
+    let (Some(mut of_server), Some(mut of_client)) =
         (effects.on(before, circumstances), effects.on(client.overrides.as_deref().unwrap_or(&none), circumstances))
     else {
         session_effects.effects_in_doubt();
         return None;
     };
+    let path = parameters.search_path(tracked);
+    [&mut of_server, &mut of_client].into_iter().for_each(|overrides| overrides.note_reported_path(path));
     if terms.verifies && session_effects.pins().is_empty() {
         session_effects.verify(of_server);
         return None;
@@ -156,6 +158,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         let reported = |name: &str| server.vars.reports(terms.tracked, name);
         settings_told(seen.overrides(&before, &reported, terms.login), client.overrides.as_deref())
     };
+    overrides.note_reported_path(server.vars.search_path(terms.tracked));
     let verdict = seen.verdict(&overrides);
     server.is_verified |= verdict.is_some();
     let missing = client.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
@@ -201,7 +204,8 @@ pub(super) fn conclude_alone(server: &mut ServerSession, probe: Probe, terms: Te
     let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
     server.setting_statements.doubt();
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
-    let overrides = seen.overrides(&before, &|name| server.vars.reports(terms.tracked, name), terms.login);
+    let mut overrides = seen.overrides(&before, &|name| server.vars.reports(terms.tracked, name), terms.login);
+    overrides.note_reported_path(server.vars.search_path(terms.tracked));
     let is_clean = is_known && seen.holds.is_empty() && !overrides.is_too_much();
     server.overrides = shared(overrides);
     (is_clean, seen.knowledge)

@@ -302,10 +302,19 @@ impl Overrides {
         Some(differences)
     }
 
-    /// The queries, one by one, by which a server that has the client's settings gets the client's statements.
+    /// The queries, one by one, by which a server that has the client's settings gets the client's statements. `reported` is
+    /// the client's `search_path`, where servers report it.
     #[must_use]
-    pub fn preparations_to(&self, client: &Self) -> Vec<(Preparation, Box<str>)> {
-        self.statements.changes_to(&client.statements, client.get("search_path"))
+    pub fn preparations_to(&self, client: &Self, reported: Option<&str>) -> Vec<(Preparation, Box<str>)> {
+        self.statements.changes_to(&client.statements, client.get("search_path").or(reported))
+    }
+
+    /// Notes the `search_path` that the server reports for statements that have just been prepared: it is not one of the
+    /// overrides then.
+    pub fn note_reported_path(&mut self, reported: Option<&str>) {
+        if let Some(path) = reported.filter(|_| !self.statements.is_empty()) {
+            self.statements_mut().note_path(path);
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -439,7 +448,7 @@ mod tests {
         let statement = Statement { sql: "prepare p as select 1".into(), search_path: None };
         client.statements_mut().insert("p", statement);
         assert_eq!((server.differences(&client), server.changes_to(&client)), (None, None));
-        assert_eq!(server.preparations_to(&client).len(), 1);
+        assert_eq!(server.preparations_to(&client, None).len(), 1);
         assert_ne!(server.fingerprint(), client.fingerprint());
         assert_eq!(Overrides::from(Written::from(client.clone())), client);
         client.forget_settings();

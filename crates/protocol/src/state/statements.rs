@@ -16,7 +16,7 @@ use crate::vars::Literal;
 pub struct Statement {
     /// The text of its `PREPARE`.
     pub sql: Box<str>,
-    /// The `search_path` under which it was prepared; `None` is the path with which a session begins. PostgreSQL looks
+    /// The `search_path` under which it was prepared; `None` is the path with which a session begins, where servers do not report it. PostgreSQL looks
     /// its names up anew when the path has changed (`RevalidateCachedQuery` in `utils/cache/plancache.c`), but preparing
     /// it requires that they are found.
     pub search_path: Option<Box<str>>,
@@ -86,6 +86,13 @@ impl Statements {
     /// Adds a statement.
     pub fn insert(&mut self, name: &str, statement: Statement) {
         self.0.insert(name.into(), statement);
+    }
+
+    /// Notes that those of which no path is known were prepared under this one.
+    pub fn note_path(&mut self, path: &str) {
+        for statement in self.0.values_mut() {
+            statement.search_path.get_or_insert_with(|| path.into());
+        }
     }
 
     /// Removes a statement.

@@ -53,7 +53,8 @@ fn unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
         74..=86 => copy_in(dice, taste.seat),
         87..=88 => vec![Burst::new(vec![messages::function_call(dice)])],
         89..=92 => vec![Burst::new(vec![query(&setting(dice, taste.startup))])],
-        93..=97 => named(dice, taste, Text::Shared),
+        93..=94 => named(dice, taste, Text::Shared),
+        95..=97 => dropped(dice),
         _ => strange(dice),
     };
     Unit { bursts }
@@ -156,6 +157,83 @@ fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
     if is_given_anew { bursts } else { join(dice, bursts) }
 }
 
+/// A name that is given, used, closed and dropped by SQL in any order, in pipelines and in transactions. It may be longer than the
+/// 63 bytes that PostgreSQL looks at.
+fn dropped(dice: &mut Dice) -> Vec<Burst> {
+    let name = format!("{DROPPED}{:x}", dice.seed());
+    let length = if dice.percent(30) { 63 } else { 0 };
+    let name = format!("{name:n<length$}");
+    let steps = dice.between(2, 7);
+    let mut bursts = vec![Burst::new(give(dice, &name))];
+    for _ in 0..steps {
+        let spelled =
+            if length > 0 && dice.percent(60) { format!("{name}{}", dice.between(0, 99)) } else { name.clone() };
+        let messages = match dice.between(0, 99) {
+            0..=29 => give(dice, &spelled),
+            30..=49 => vec![bind(dice, "", &spelled, &[]), execute("", 0), sync()],
+            50..=56 => vec![describe("S", &spelled), sync()],
+            57..=63 => vec![close("S", &spelled), sync()],
+            64..=69 => vec![query(&format!("execute {spelled}"))],
+            70..=74 => vec![missing(dice), sync()],
+            _ => drop_by_sql(dice, &spelled),
+        };
+        bursts.push(Burst::new(messages));
+    }
+    bursts = join(dice, bursts);
+    match dice.between(0, 9) {
+        0..=4 => bursts,
+        5 | 6 => drop_by_function(dice, &name),
+        _ => {
+            bursts.insert(0, Burst::new(vec![query("begin")]));
+            bursts.push(Burst::new(vec![query(dice.pick(&["commit", "rollback"]))]));
+            bursts
+        }
+    }
+}
+
+/// A Parse of a text that nobody else has, perhaps with its execution.
+fn give(dice: &mut Dice, name: &str) -> Vec<Message> {
+    let mut messages = vec![parse(name, &format!("select 'given {:x}'", dice.seed()))];
+    if dice.percent(70) {
+        messages.extend([bind(dice, "", name, &[]), execute("", 0)]);
+    }
+    messages.push(sync());
+    messages
+}
+
+fn drop_by_sql(dice: &mut Dice, name: &str) -> Vec<Message> {
+    let sql = match dice.between(0, 9) {
+        0..=3 => format!("deallocate {name}"),
+        4 => format!("DEALLOCATE PREPARE \"{name}\""),
+        5 => format!("select 1; deallocate {name}"),
+        6 => format!("deallocate {name}; select 1/0"),
+        _ => "deallocate all".to_string(),
+    };
+    let batch = vec![parse("", &sql), Message::new(&["Bind", "", ""]), execute("", 0)];
+    match dice.between(0, 2) {
+        0 => vec![query(&sql)],
+        1 => [batch, give(dice, name)].concat(),
+        _ => [batch, vec![sync()]].concat(),
+    }
+}
+
+/// In one transaction, so that the server has the statement: a function, or a DO, drops all statements, and the name is given
+/// anew before it is used (decision 0007, "What it does not do").
+fn drop_by_function(dice: &mut Dice, name: &str) -> Vec<Burst> {
+    let drop =
+        dice.pick(&["select forget()", "do $$ begin execute 'deallocate all'; end $$", "select forget(), forget()"]);
+    let given = |dice: &mut Dice| {
+        let text = format!("select 'given {:x}'", dice.seed());
+        vec![parse(name, &text), Message::new(&["Bind", "", name]), execute("", 0), sync()]
+    };
+    let mut bursts = vec![Burst::new(vec![query("begin")]), Burst::new(given(dice)), Burst::new(vec![query(drop)])];
+    bursts.push(Burst::new(given(dice)));
+    bursts.push(Burst::new(vec![query("commit")]));
+    bursts.push(Burst::new(vec![Message::new(&["Bind", "", name]), execute("", 0), sync()]));
+    bursts.push(Burst::new(vec![close("S", name), sync()]));
+    bursts
+}
+
 /// The unnamed statement over several batches (outside a transaction possibly on several servers), some of which fail before
 /// or behind a message that gives one. The first message destroys what there was before, such as a COPY.
 fn unnamed(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
@@ -244,5 +322,7 @@ fn cut(dice: &mut Dice, burst: &Burst) -> Cut {
     }
 }
 
+/// The beginning of names that may be dropped by SQL, given twice and used without having been given.
+pub(super) const DROPPED: &str = "drop_";
 /// A burst of at most so many bytes may be written byte by byte.
 const BYTE_BY_BYTE_MAX: usize = 300;

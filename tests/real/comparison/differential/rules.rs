@@ -5,8 +5,8 @@
 //! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed, or in a unit that has
 //!    begun a batch with a Parse or a Close of it, so that nothing of an earlier unit, such as a COPY, can be in force.
 //!    Portals need no rule; they end with their transaction.
-//! 3. No name is given to a statement while it is in use, and no name is used that was not given in the same unit: the pooler
-//!    closes such clients on purpose. A name is used by one program only.
+//! 3. No name is given to a statement while it is in use, and no name is used that was not given in the same unit, unless it
+//!    is one of those that SQL may drop (`generate::DROPPED`). A name is used by one program only.
 //! 4. While a COPY may read from the client, the client sends only CopyData, Flush, and the end of the COPY; one Sync may
 //!    come before all rows. (A Query there is answered differently on purpose: the pooler ends the connection.)
 //! 5. No session state but the parameters that the pooler tracks: no LISTEN, PREPARE, temporary tables, SET of others. No
@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 
 use tests::message::read_strings;
 
+use super::generate::DROPPED;
 use super::messages::{query, sync};
 use super::program::{Confinement, Message, Program, Then, Unit};
 
@@ -95,7 +96,8 @@ fn check_unnamed(unit: &Unit) -> Result<(), String> {
 fn check_named(unit: &Unit) -> Result<(), String> {
     let mut given = BTreeSet::new();
     for message in messages(unit) {
-        let Some(name) = statement(message).filter(|name| !name.is_empty()) else { continue };
+        let is_ruled = |name: &String| !name.is_empty() && !name.starts_with(DROPPED);
+        let Some(name) = statement(message).filter(is_ruled) else { continue };
         match message.kind() {
             b'P' if !given.insert(name.clone()) => return Err(format!("rule 3: {name} is in use")),
             b'B' | b'D' if !given.contains(&name) => return Err(format!("rule 3: nobody has given {name}")),

@@ -26,6 +26,8 @@ pub(super) const SCENE: &str = "begin; lock table item$, entry$;
 
 /// Functions that every database of the comparison has once.
 pub(super) const FUNCTIONS: &str = "
+    create function forget() returns text language plpgsql as
+        $f$ begin execute 'deallocate all'; return 'forgotten'; end $f$;
     create function say(words text) returns text language plpgsql as
         $f$ begin raise notice '%', words; return 'said ' || words; end $f$;
     create function blow(words text) returns text language plpgsql as

@@ -22,6 +22,9 @@ hostile: ## attacks, and what a bystander in another database notices of them (A
 differential: ## random programs, directly and through the pooler (ARGS="--programs 100000", "--sessions 1000000")
 	cargo xtask differential $(ARGS)
 
+alerts: ## failures of many kinds under a real Prometheus: each is named at once, and its alert fires (minutes)
+	cargo xtask test --test real each_failure_is_named
+
 regress: ## PostgreSQL's own regression and isolation tests, directly and through the pooler (ARGS="--only isolation")
 	cargo xtask regress $(ARGS)
 
@@ -61,4 +64,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak hostile differential regress versions drivers migrations fuzz oracle coverage bench cost page check build
+.PHONY: help setup demo test world soak hostile alerts differential regress versions drivers migrations fuzz oracle coverage bench cost page check build

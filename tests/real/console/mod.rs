@@ -1,5 +1,6 @@
 //! The console: what it shows, and which commands an administrator gives there.
 
+pub(crate) mod alerting;
 pub(crate) mod alerts;
 mod browser;
 pub(crate) mod counts;

@@ -87,6 +87,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         lists::users_seen_once,
         lists::databases_seen_once,
         crowds::clients_at_once,
+        crowds::long_texts_at_once,
         deep::explain_explain,
         deep::explain_with_options,
         deep::explain_explain_prepared,

@@ -26,6 +26,8 @@ pub(crate) struct Bystander {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) longest: Duration,
+    /// The median of the waits.
+    pub(crate) median: Duration,
     /// The 99th percentile of the waits.
     pub(crate) p99: Duration,
     pub(crate) is_lost: bool,
@@ -91,6 +93,7 @@ fn work(mut client: Client, over: &AtomicBool, queue: &RunQueue) -> Seen {
         if is_last || !is_answered {
             waits.sort_unstable();
             seen.longest = waits.last().copied().unwrap_or_default();
+            seen.median = waits[waits.len() / 2];
             seen.p99 = waits[(waits.len() - 1) * 99 / 100];
             return seen;
         }

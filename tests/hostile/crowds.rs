@@ -4,6 +4,7 @@
 //! Not here: what each does alone (`messages`, `lists`, `deep`).
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tests::message::{bind, describe, execute, frame, parse, query, strings, sync};
 use tests::peer::Peer;
@@ -60,5 +61,46 @@ pub(super) fn clients_at_once(scene: &mut Scene<'_>) -> Told {
     told.into_iter().last().unwrap_or(Told::Nothing)
 }
 
+/// A long text of some kind. PostgreSQL refuses each at its first words, and has to receive all of it.
+type Long = fn(usize) -> String;
+
+const LONG_TEXTS: [Long; 6] = [
+    |number| format!("insert into into t values {}", repeated(&format!("({number},'some text',1.5,null),"))),
+    |number| format!("select select 1 where id in ({}0)", repeated(&format!("{number}00,"))),
+    |_| format!("select select {} 1", repeated("/* a comment */ ")),
+    |_| format!("select select {} 1", repeated("-- a comment\n")),
+    |number| format!("select select {} 1", repeated(&format!("\"a quoted name {number}\","))),
+    |number| format!("select select '{}'", repeated(&format!("{{\"key\": [{number}, true, \"it''s\"]}},"))),
+];
+
+/// Twenty-four clients that send statements of 950 kB without a pause.
+pub(super) fn long_texts_at_once(scene: &mut Scene<'_>) -> Told {
+    let mut peers: Vec<Peer> = Vec::new();
+    for _ in 0..STREAMS.len() {
+        match scene.stranger() {
+            Ok(peer) => peers.push(peer),
+            Err(told) => return told,
+        }
+    }
+    let end = Instant::now() + LONG_MAX;
+    let attackers = peers.into_iter().enumerate().map(|(number, mut peer)| {
+        let text = LONG_TEXTS[number % LONG_TEXTS.len()](number);
+        let bytes = query(&text);
+        thread::spawn(move || {
+            while Instant::now() < end && matches!(peer.pour(&bytes, end), Ok(sent) if sent == bytes.len()) {}
+        })
+    });
+    let attackers: Vec<_> = attackers.collect();
+    attackers.into_iter().for_each(|attacker| attacker.join().expect("it panics nowhere"));
+    Told::Nothing
+}
+
+fn repeated(piece: &str) -> String {
+    piece.repeat(LONG_BYTES / piece.len())
+}
+
 /// For each attacker.
 const POUR_BYTES: usize = 64 << 20;
+const LONG_BYTES: usize = 950_000;
+/// For how long they are sent.
+const LONG_MAX: Duration = Duration::from_secs(5);

@@ -29,6 +29,7 @@ pub(crate) struct Result {
     /// The longest wait of the bystander, and of the same client without a pooler; for attacks of many, which keep all
     /// processors busy, the 99th percentile.
     pub(crate) wait: Duration,
+    pub(crate) median: Duration,
     pub(crate) witness: Duration,
     pub(crate) took: Duration,
     pub(crate) told: Told,
@@ -85,7 +86,16 @@ fn once(place: &Arc<Place>, postgres: &Postgres, attack: &Attack, whom: Option<&
     };
     let result = match scene.take() {
         Some(begun) => measure(begun, attack, told),
-        None => Result { is_alive: true, peak_mib: 0, after_mib: 0, wait: ZERO, witness: ZERO, took: ZERO, told },
+        None => Result {
+            is_alive: true,
+            peak_mib: 0,
+            after_mib: 0,
+            wait: ZERO,
+            median: ZERO,
+            witness: ZERO,
+            took: ZERO,
+            told,
+        },
     };
     clear(postgres, &database);
     result
@@ -114,6 +124,7 @@ fn measure(begun: Begun, attack: &Attack, told: Told) -> Result {
         peak_mib,
         after_mib,
         wait,
+        median: seen.median,
         witness: if attack.is_of_many() { witness.p99 } else { witness.longest },
         took,
         told,

@@ -1,7 +1,9 @@
 //! For tests: a worker on a kernel without connections.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -19,7 +21,12 @@ use crate::letters::{ActiveConfig, Ids, Posts, RateLimits, Standing, TlsTerms, T
 pub(crate) const NOW: Time = Time(1_000_000);
 
 /// A kernel without connections, whose clock stands still.
-pub(crate) struct Still;
+pub(crate) struct Still {
+    wishes: Wishes,
+}
+
+/// What a kernel was told about receiving: the connection, and how it is received from, if it is.
+pub(crate) type Wishes = Rc<RefCell<Vec<(Conn, Option<Receive>)>>>;
 
 impl Io for Still {
     type Socket = ();
@@ -52,9 +59,13 @@ impl Io for Still {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn receive(&mut self, _: Conn, _: Receive) {}
+    fn receive(&mut self, conn: Conn, how: Receive) {
+        self.wishes.borrow_mut().push((conn, Some(how)));
+    }
 
-    fn pause(&mut self, _: Conn) {}
+    fn pause(&mut self, conn: Conn) {
+        self.wishes.borrow_mut().push((conn, None));
+    }
 
     fn send(&mut self, _: Conn, _: Chunk) {}
 
@@ -121,6 +132,7 @@ pub(crate) struct StillWorker {
     pub(crate) letters: mpsc::Sender<ToWorker<()>>,
     /// What it has told the control thread.
     pub(crate) told: Arc<Mutex<Vec<ToControl>>>,
+    pub(crate) wishes: Wishes,
 }
 
 impl StillWorker {
@@ -157,7 +169,9 @@ impl StillWorker {
             unauthenticated: Unauthenticated::default(),
             held_bytes_max: usize::MAX,
         };
-        let worker = Worker::new(WorkerId(0), Still, inbox, posts, Arc::new(active), 1);
-        Self { worker, letters, told }
+        let wishes = Wishes::default();
+        let still = Still { wishes: wishes.clone() };
+        let worker = Worker::new(WorkerId(0), still, inbox, posts, Arc::new(active), 1);
+        Self { worker, letters, told, wishes }
     }
 }

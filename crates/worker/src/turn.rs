@@ -25,6 +25,7 @@ use crate::beside::Beside;
 use crate::cancel::Cancels;
 use crate::data::affinity_holds::AffinityHolds;
 use crate::data::client::{ClientStage, Clients, Link};
+use crate::data::paced::Paced;
 use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
@@ -67,6 +68,7 @@ impl<I: Io> Worker<I> {
             timers: Wheel::new(now),
             tasks: VecDeque::new(),
             commands_spare: Vec::new(),
+            paced: Paced::default(),
             affinity_holds: AffinityHolds::default(),
             notify: Notify::default(),
             log: Lines::default(),
@@ -129,7 +131,7 @@ impl<I: Io> Worker<I> {
     /// The time of the next turn if no completion arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        if !self.post.is_empty() {
+        if !self.post.is_empty() || self.paced.is_any_waiting() {
             return Some(self.now);
         }
         if self.tracers.is_any_spreading() || self.admin.snapshots.is_any_under_way() {
@@ -152,6 +154,9 @@ impl<I: Io> Worker<I> {
     /// Runs one turn.
     pub fn turn(&mut self, done: &mut Vec<Completion<I::Socket>>) {
         let until = self.next_deadline();
+        if self.paced.is_any_waiting() {
+            self.receive_from_paced();
+        }
         self.io.turn(until, done);
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
@@ -377,7 +382,12 @@ impl<I: Io> Worker<I> {
                     let database = pool.database as usize;
                     self.registry.databases[database].totals.received += chunk.len() as u64;
                 }
+                let bytes = chunk.len();
+                let is_to_be_paced = ready.pace.is_touched_by(bytes);
                 self.hear(key, chunk);
+                if is_to_be_paced {
+                    self.pace(key, bytes);
+                }
             }
             ClientStage::Greeting(_) => self.greeted(key, chunk.bytes()),
             ClientStage::Cancelling(_) => {}

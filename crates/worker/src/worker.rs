@@ -23,6 +23,7 @@ use crate::beside::Beside;
 use crate::cancel::Cancels;
 use crate::data::affinity_holds::AffinityHolds;
 use crate::data::client::Clients;
+use crate::data::paced::Paced;
 use crate::data::server::Server;
 use crate::letters::{ActiveConfig, Posts, ToWorker, Verified};
 use crate::limits::Limits;
@@ -66,6 +67,8 @@ pub struct Worker<I: Io> {
     /// Commands and tasks that are still to be carried out.
     pub(crate) tasks: VecDeque<Task>,
     pub(crate) commands_spare: Vec<Command>,
+    /// Clients that send much, and wait to be received from.
+    pub(crate) paced: Paced,
     /// Servers that are held briefly for their last clients.
     pub(crate) affinity_holds: AffinityHolds,
     pub(crate) log: Lines,

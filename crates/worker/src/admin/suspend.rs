@@ -38,6 +38,7 @@ impl<I: Io> Worker<I> {
     /// Suspends the worker: its connections come to rest from now on.
     pub(crate) fn suspend(&mut self, is_handover: bool) {
         self.release_everybody();
+        self.receive_from_all_paced();
         let until = self.active.settings.suspend_timeout.map(|limit| self.now + limit);
         match &mut self.admin.suspended {
             // A second request for a handover does not extend the time.
@@ -74,7 +75,9 @@ impl<I: Io> Worker<I> {
                 ClientStage::Login(login) if login.waits_for().is_some() || login.is_awaiting_rate() => {
                     self.io.receive(client.conn, Receive::Stream);
                 }
-                ClientStage::Ready(ready) if !ready.is_paused => self.io.receive(client.conn, Receive::Stream),
+                ClientStage::Ready(ready) => {
+                    ready.receives().into_iter().for_each(|how| self.io.receive(client.conn, how));
+                }
                 // These were read all the time, or are not to be read now.
                 _ => {}
             }

@@ -14,7 +14,7 @@ use protocol::cancel::CancelKey;
 use protocol::loan::ClientSession;
 use protocol::replication::Replication;
 use reactor::tls::Security;
-use reactor::{Chunk, Conn, Peer, TimerId};
+use reactor::{Chunk, Conn, Peer, Receive, TimerId};
 use wire::{Scanner, Step, frontend};
 
 use crate::admin::console::ConsoleClient;
@@ -22,6 +22,7 @@ use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::Greeting;
 use crate::data::claims::Claimed;
 use crate::data::held::{Held, Skips, first_request};
+use crate::data::paced::Pace;
 use crate::data::server::fingerprint;
 use crate::letters::CancelWait;
 use crate::measured::Meter;
@@ -166,6 +167,7 @@ pub(crate) struct Ready {
     /// Whether a server of its pool has accepted the parameters of its startup packet.
     pub(crate) are_parameters_accepted: bool,
     pub(crate) is_paused: bool,
+    pub(crate) pace: Pace,
     pub(crate) is_notified: bool,
     /// Its server was lost in the middle of a message to the client: the client would read anything more as the rest of
     /// that message.
@@ -234,6 +236,7 @@ impl Ready {
             hold_history: HoldHistory::default(),
             are_parameters_accepted: false,
             is_paused: false,
+            pace: Pace::default(),
             is_notified: false,
             is_answer_torn: false,
             is_leaving: false,
@@ -273,6 +276,16 @@ impl Ready {
     /// Whether the client has this server.
     pub(crate) fn has_loan_of(&self, server: ServerKey) -> bool {
         self.link == Link::Loan(server)
+    }
+
+    /// How the client is to be received from now.
+    pub(crate) fn receives(&self) -> Option<Receive> {
+        match self.pace {
+            _ if self.is_paused => None,
+            Pace::Stream => Some(Receive::Stream),
+            Pace::Once { .. } => Some(Receive::Once),
+            Pace::Waits => None,
+        }
     }
 
     /// Takes the first of the held chunks.

@@ -10,6 +10,7 @@ use reactor::{Chunk, Conn, Io, Receive};
 use wire::{frontend, write};
 
 use crate::data::client::{Client, ClientStage};
+use crate::data::paced::Pace;
 use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
 use crate::planted::{goes_on, is_too_slow};
@@ -178,8 +179,18 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn resume_client(&mut self, key: Key) {
         let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        if std::mem::take(&mut ready.is_paused) {
-            self.io.receive(*conn, Receive::Stream);
+        if !std::mem::take(&mut ready.is_paused) {
+            return;
+        }
+        // It has sent much before it was paused, so that more is likely to have arrived than a turn should read.
+        if let Pace::Once { .. } = ready.pace {
+            ready.pace = if self.admin.is_resting() { Pace::Stream } else { Pace::Waits };
+            if ready.pace == Pace::Waits {
+                self.paced.push(key);
+            }
+        }
+        if let Some(how) = ready.receives() {
+            self.io.receive(*conn, how);
         }
     }
 

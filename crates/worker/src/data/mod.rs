@@ -31,6 +31,8 @@ pub(crate) mod loan_over;
 pub(crate) mod lock_calls;
 pub(crate) mod loss;
 pub(crate) mod own_errors;
+pub(crate) mod pace;
+pub(crate) mod paced;
 pub(crate) mod probe;
 pub(crate) mod question;
 pub(crate) mod repeat_request;

@@ -184,13 +184,21 @@ impl Exchange {
     /// Whether the server's next answer belongs to a message of ours that was inserted between the client's messages.
     #[must_use]
     pub fn is_hiding(&self) -> bool {
-        matches!(self.owed.iter().find(|owed| !owed.is_paid()), Some(Owed::Step(step)) if step.is_hidden())
+        self.next_step().is_some_and(Step::is_hidden)
     }
 
     /// Whether the server's next answer belongs to a description that we read.
     #[must_use]
     pub fn is_describing(&self) -> bool {
-        matches!(self.owed.iter().find(|owed| !owed.is_paid()), Some(Owed::Step(step)) if step.describes())
+        self.next_step().is_some_and(Step::describes)
+    }
+
+    /// The step that the server's next answer belongs to, if it belongs to one.
+    fn next_step(&self) -> Option<Step> {
+        match self.owed.iter().find(|owed| !owed.is_paid()) {
+            Some(Owed::Step(step)) => Some(*step),
+            _ => None,
+        }
     }
 
     /// Whether the server may serve another client, as far as the messages sent to it tell: not where

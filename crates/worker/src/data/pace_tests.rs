@@ -152,6 +152,20 @@ fn a_suspended_worker_lets_nobody_wait_for_a_turn() {
     assert_eq!(wishes(&still), [(2, Some(Receive::Stream))]);
 }
 
+#[test]
+fn a_client_that_has_had_its_turn_and_is_resumed_by_a_suspended_worker_waits_for_none() {
+    let mut still = StillWorker::with_pools(0);
+    let key = client(&mut still, 1);
+    sends(&mut still, key, 8192);
+    still.worker.turn(&mut Vec::new());
+    still.worker.pause_client(key);
+    still.worker.suspend(false);
+    wishes(&still);
+    still.worker.resume_client(key);
+    assert!(!still.worker.paced.is_any_waiting());
+    assert_eq!(wishes(&still), [(1, Some(Receive::Stream))]);
+}
+
 /// Reading everybody again after a suspension would let a client that waits for its turn send everything at once.
 #[test]
 fn after_a_suspension_each_client_is_received_from_as_its_pace_says() {

@@ -15,6 +15,7 @@ use tests::program::{psql, run};
 use tests::runner::skip;
 use tests::wait::{LIMIT, try_wait_for, wait_for};
 
+use super::failing::{TOLD_MAX, sentence, try_login};
 use super::http::get;
 use crate::house::House;
 
@@ -76,12 +77,11 @@ pub(crate) fn each_failure_is_named_and_its_alert_fires_in_prometheus(house: &Ho
 /// Makes a pooler fail until the sentence names the cause and the alert fires.
 fn watch(house: &House, prometheus: &Prometheus, rig: &Rig, port: u16) -> Result<Seen, String> {
     let Broken { pooler, mut fail } = (rig.open)(house, &format!("http_port = {port}"));
-    let sentence = || pooler.console("SHOW WAITS").named(0)["doing"].clone();
     let begun = Instant::now();
     let mut said = String::new();
     let told = try_wait_for(LIMIT, || {
         fail(&pooler);
-        said = sentence();
+        said = sentence(&pooler);
         rig.wanted.iter().all(|part| said.contains(part)).then(|| begun.elapsed())
     });
     let Some(told_after) = told else { return Err(format!("{:?} is not said, but {said:?}", rig.wanted)) };
@@ -93,7 +93,7 @@ fn watch(house: &House, prometheus: &Prometheus, rig: &Rig, port: u16) -> Result
     });
     match fired {
         Some(fired_after) => Ok(Seen { told_after, fired_after, sentence: said }),
-        None => Err(format!("{} does not fire; the sentence is {:?}", rig.alert, sentence())),
+        None => Err(format!("{} does not fire; the sentence is {:?}", rig.alert, sentence(&pooler))),
     }
 }
 
@@ -383,12 +383,6 @@ fn waits(pooler: Pooler, database: &'static str, keeper: Option<Client>) -> Brok
     Broken { pooler, fail: Box::new(fail) }
 }
 
-fn try_login(pooler: &Pooler, user: &str, database: &str) -> Result<Client, String> {
-    Client::try_login(pooler.address(), &[("user", user), ("database", database)]).map_err(|error| error.text)
-}
-
-/// The sentence names the cause within this time.
-const TOLD_MAX: Duration = Duration::from_secs(2);
 /// The longest `for` of these alerts is five minutes, and rates are over five.
 const FIRES_MAX: Duration = Duration::from_secs(500);
 const PACE: Duration = Duration::from_millis(300);

@@ -25,11 +25,11 @@ fn await_cause(pooler: &Pooler, wanted: &[&str], mut fail: impl FnMut()) -> Stri
     seen.unwrap_or_else(|| panic!("{wanted:?} is not said, but {told:?}"))
 }
 
-fn sentence(pooler: &Pooler) -> String {
+pub(super) fn sentence(pooler: &Pooler) -> String {
     pooler.console("SHOW WAITS").named(0)["doing"].clone()
 }
 
-fn try_login(pooler: &Pooler, user: &str, database: &str) -> Result<Client, String> {
+pub(super) fn try_login(pooler: &Pooler, user: &str, database: &str) -> Result<Client, String> {
     Client::try_login(pooler.address(), &[("user", user), ("database", database)]).map_err(|error| error.text)
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn a_host_that_never_answered_is_unreachable_until_a_login_succeeds(h
 }
 
 /// What fails is told within this time.
-const TOLD_MAX: Duration = Duration::from_secs(2);
+pub(super) const TOLD_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn clients_beyond_max_client_conn_are_counted_in_the_sentence(house: &House) {
     let pooler = house.pooler("failing_full", &["max_client_conn = 2"]);

@@ -71,6 +71,11 @@ impl Tracked {
         self.reported_names().take(self.followed)
     }
 
+    /// The index and name of each that a startup packet may set.
+    pub fn startup_names(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.reported_names().enumerate().take(self.startup)
+    }
+
     /// The names of all that servers may report, in order of their index.
     pub fn reported_names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
@@ -193,7 +198,7 @@ impl Vars {
     #[must_use]
     pub fn reset(&self, initial: &Self, tracked: &Tracked, was_reset: impl Fn(&str) -> bool) -> Option<Self> {
         let mut vars = None;
-        for (place, name) in tracked.reported_names().enumerate().take(tracked.startup) {
+        for (place, name) in tracked.startup_names() {
             if let Some(value) = initial.get(place).filter(|value| self.get(place) != Some(value))
                 && was_reset(name)
             {
@@ -318,6 +323,17 @@ impl Vars {
             };
         }
         [encoding, sql].into_iter().filter(|sql| !sql.is_empty()).collect()
+    }
+
+    /// The indexes of the parameters that [`catch_up`](Self::catch_up) sets.
+    pub fn set_by_catch_up<'a>(
+        &'a self,
+        client: &'a Self,
+        tracked: &Tracked,
+        follows: bool,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let both = self.values.iter().zip(&client.values).take(tracked.applied(follows)).enumerate();
+        both.filter(|(_, (mine, theirs))| mine.is_some() && theirs.is_some() && mine != theirs).map(|(place, _)| place)
     }
 
     /// Whether a server with these values has those of this client, as far as it is given them.

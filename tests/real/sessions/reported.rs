@@ -98,6 +98,42 @@ pub(crate) fn a_client_is_told_of_its_own_changes_and_of_nobody_elses(house: &Ho
     }
 }
 
+/// Regression: a client had set a value that its server had by itself. A statement that nobody could read was then taken for a
+/// reset, after which the client had its startup value again. Found by random programs.
+pub(crate) fn a_text_that_nobody_can_read_resets_no_value_that_the_server_has_by_itself(house: &House) {
+    let pooler = house.pooler("reported_unread", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let login = |address, name| {
+        let parameters = [("user", "u"), ("database", "reported_unread"), ("application_name", name)];
+        Client::try_login(address, &parameters).expect("the login succeeds")
+    };
+    let mut other = pooler.client("u", "reported_unread");
+    other.run("select 1");
+    let mut pair = [login(pooler.address(), "till"), login(house.postgres.address(), "till")];
+    let reset = "do $$ begin execute 'reset application_name'; end $$";
+    let set = "set application_name = ''";
+    for (steps, others) in [
+        (&[set][..], "discard all"),
+        (&["/* broken", "execute unknown", "select 1"], "select 1"),
+        // What the session itself has set can be reset by what nobody can read, also where the value remains.
+        (&[set, "do $$ begin null; end $$", reset], "select 1"),
+        (&["begin; set application_name = ''; commit", "reset all"], "discard all"),
+        (&["set application_name = 'desk'", reset], "discard all"),
+        (&[set, "begin; set application_name = 'desk'; rollback"], "discard all"),
+        (&["/* broken", "begin; set local application_name = 'desk'; execute unknown", "rollback"], "discard all"),
+    ] {
+        for sql in steps {
+            // What a reset that nobody can read leaves is reported once it has been found out.
+            let said = pair
+                .each_mut()
+                .map(|client| [query(sql), query("select 1")].map(|sql| told(client, &sql)).concat().pop());
+            assert_eq!(said[0], said[1], "{sql} of {steps:?}");
+            let shown = pair.each_mut().map(|client| client.query("show application_name").rows);
+            assert_eq!(shown[0], shown[1], "{sql}");
+        }
+        other.run(others);
+    }
+}
+
 /// Regression: an option that the servers do not report, and that `track_extra_parameters` names, was dropped.
 pub(crate) fn a_tracked_startup_option_that_servers_do_not_report_is_a_setting(house: &House) {
     let tracked =

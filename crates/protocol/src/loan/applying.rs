@@ -128,6 +128,9 @@ impl ServerSession {
         // Settings are sent by themselves, because their text may be in the encoding that the parameters set.
         if differences.parameters {
             texts.extend(self.vars.catch_up(&client.vars, tracked, differences.follows));
+            for place in self.vars.set_by_catch_up(&client.vars, tracked, differences.follows) {
+                self.set_parameters.list(place, true);
+            }
         }
         if differences.settings {
             let none = Overrides::default();
@@ -168,6 +171,7 @@ impl ServerSession {
         settings.extend(renamed.map(|name| ("application_name", Some(name))));
         let answers = self.setting_statements.set(&settings, out)?;
         if renamed.is_some() {
+            self.set_parameters.list(name, true);
             // The server reports the name only when it is ready (`ReportChangedGUCOptions`), long after it has accepted
             // the settings.
             let renamed = self.vars.named_as(&client.vars, tracked);

@@ -13,6 +13,7 @@ use wire::{Piece, Scanner, backend, write};
 use super::answer_tally::AnswerTally;
 use super::life::Life;
 use super::requests::ToServer;
+use super::set_parameters::SetParameters;
 use crate::exchange::Exchange;
 use crate::prepared::{Bytes, RepeatableRequest, ServerStatements};
 use crate::state::{Overrides, Preparation, SettingStatements};
@@ -27,6 +28,8 @@ pub struct ServerSession {
     pub server_statements: ServerStatements,
     /// The parameters that the server reports.
     pub vars: Rc<Vars>,
+    /// Which of them the session has set.
+    pub set_parameters: SetParameters,
     /// The settings of the session, where session state follows clients.
     pub overrides: Option<Rc<Overrides>>,
     /// The custom settings (names with a dot) that the session has ever had (`pool::Fingerprint::placeholders`).

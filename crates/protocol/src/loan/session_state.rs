@@ -15,7 +15,7 @@ use wire::write;
 use super::client_session::ClientSession;
 use super::server_session::ServerSession;
 use crate::planted::settings_told;
-use crate::state::{Circumstances, FunctionCatalog, Kind, Overrides, PinRules, Policy, Probe, Unseen};
+use crate::state::{Circumstances, FunctionCatalog, Kind, Overrides, PinRules, Policy, Probe, Seen, Unseen};
 use crate::vars::{Known, Tracked, Vars};
 
 /// The rules by which session state follows its client.
@@ -95,6 +95,11 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
         server.setting_statements.doubt();
     }
     let vars = client.vars.reset(&client.initial_vars, tracked, |name| effects.is_reset(name));
+    for (place, name) in tracked.startup_names() {
+        if effects.is_reset(name) || effects.decides(name) {
+            server.set_parameters.list(place, effects.decides(name));
+        }
+    }
     let is_same = of_server == of_client;
     server.overrides = shared(of_server);
     let of_client = if is_same { server.overrides.clone() } else { shared(of_client) };
@@ -187,7 +192,8 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         Rc::make_mut(client.overrides.get_or_insert_default()).statements_mut().add(missing);
     }
     server.overrides = overrides;
-    let reset = client.vars.reset(&client.initial_vars, terms.tracked, |name| seen.is_first(name) == Some(true));
+    let reset = server.parameters_reset(client, &seen, terms.tracked);
+    server.list_parameters(&seen, terms.tracked);
     Probed::State(ProbedState {
         verdict,
         reset,
@@ -195,6 +201,25 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         has_left_channels: seen.has_left_channels,
         knowledge: seen.knowledge,
     })
+}
+
+impl ServerSession {
+    /// The client's parameters, if its request has reset some. A parameter that this session had not set before the request
+    /// is not known to be reset: the server has its client's value by itself.
+    fn parameters_reset(&self, client: &ClientSession, seen: &Seen, tracked: &Tracked) -> Option<Vars> {
+        let was_set = |name: &str| tracked.startup_place(name).is_some_and(|place| self.set_parameters.has(place));
+        let is_reset = |name: &str| was_set(name) && seen.is_first(name) == Some(true);
+        client.vars.reset(&client.initial_vars, tracked, is_reset)
+    }
+
+    /// Notes which parameters the session has set, as far as the state probe has asked for them.
+    fn list_parameters(&mut self, seen: &Seen, tracked: &Tracked) {
+        for (place, name) in tracked.startup_names() {
+            if let Some(is_first) = seen.is_first(name) {
+                self.set_parameters.list(place, !is_first);
+            }
+        }
+    }
 }
 
 /// Evaluates the state probe of a server whose client has left meanwhile. Returns whether the session has only settings
@@ -206,6 +231,7 @@ pub(super) fn conclude_alone(server: &mut ServerSession, probe: Probe, terms: Te
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
     let mut overrides = seen.overrides(&before, &|name| server.vars.reports(terms.tracked, name), terms.login);
     overrides.note_reported_path(server.vars.search_path(terms.tracked));
+    server.list_parameters(&seen, terms.tracked);
     let is_clean = is_known && seen.holds.is_empty() && !overrides.is_too_much();
     server.overrides = shared(overrides);
     (is_clean, seen.knowledge)

@@ -6,6 +6,7 @@
 
 use super::client_session::ClientSession;
 use super::server_session::ServerSession;
+use super::set_parameters::SetParameters;
 use crate::state::without_statements;
 
 /// Whether a tag means that the catalog may have changed. A tag does not show what a function has done.
@@ -19,6 +20,7 @@ pub(super) fn completed(mut client: Option<&mut ClientSession>, server: &mut Ser
     let is_ours = server.exchange.is_ours();
     if tag == DISCARD_ALL {
         server.overrides = None;
+        server.set_parameters = SetParameters::default();
         if let Some(session_effects) = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut()) {
             session_effects.discarded();
         }

@@ -9,7 +9,7 @@
 use measure::Closed;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
-use protocol::loan::Life;
+use protocol::loan::{Life, SetParameters};
 use protocol::prepared::Gathered;
 use protocol::state::{Hold, Kind, Policy};
 use protocol::vars::Vars;
@@ -191,6 +191,11 @@ impl<I: Io> Worker<I> {
         named.filter_map(|(place, name)| Some((name.to_owned(), vars.get(place)?.to_owned()))).collect()
     }
 
+    fn packed_set_parameters(&self, set: SetParameters) -> Vec<String> {
+        let named = self.active.tracked.startup_names();
+        named.filter(|(place, _)| set.has(*place)).map(|(_, name)| name.to_owned()).collect()
+    }
+
     fn packed_client(&self, client: &Client, gathered: &mut Gathered) -> Option<PackedClient> {
         let stage = match &client.stage {
             ClientStage::Greeting(greeting) => PackedStage::Greeting {
@@ -265,6 +270,7 @@ impl<I: Io> Worker<I> {
             exchange: server.session.exchange.clone(),
             server_statements: server.session.server_statements.pack(gathered),
             vars: self.packed_vars(&server.session.vars),
+            set_parameters: self.packed_set_parameters(server.session.set_parameters),
             overrides: server.session.overrides.as_deref().cloned().unwrap_or_default(),
             told_by: server.session.setting_statements,
             reported_name: server.session.reported_name.clone(),

@@ -361,6 +361,9 @@ impl<I: Io> Worker<I> {
         // It is not known whether its open transaction or an unanswered request has created functions.
         server.session.makes_functions = !server.session.exchange.may_end();
         server.session.server_statements = own_statements(server_statements);
+        for place in packed.set_parameters.iter().filter_map(|name| self.active.tracked.startup_place(name)) {
+            server.session.set_parameters.list(place, true);
+        }
         server.session.overrides = shared(packed.overrides);
         server.session.sequence_owner = SequenceOwner::Several;
         server.session.placeholders = u64::MAX;

@@ -229,6 +229,9 @@ pub struct PackedServer {
     #[serde(rename = "stock")]
     pub(crate) server_statements: PackedServerStatements,
     pub(crate) vars: PackedVars,
+    /// The names of the parameters that its session has set.
+    #[serde(default)]
+    pub(crate) set_parameters: Vec<String>,
     #[serde(default)]
     pub(crate) overrides: Overrides,
     #[serde(default)]

@@ -195,10 +195,7 @@ impl Exchange {
 
     /// The step that the server's next answer belongs to, if it belongs to one.
     fn next_step(&self) -> Option<Step> {
-        match self.owed.iter().find(|owed| !owed.is_paid()) {
-            Some(Owed::Step(step)) => Some(*step),
-            _ => None,
-        }
+        self.owed.iter().find(|owed| !owed.is_paid())?.step()
     }
 
     /// Whether the server may serve another client, as far as the messages sent to it tell: not where

@@ -45,6 +45,14 @@ impl Owed {
         }
     }
 
+    /// The message whose outcome must be known, if it stands for one.
+    pub(crate) fn step(self) -> Option<Step> {
+        match self {
+            Self::Step(step) => Some(step),
+            _ => None,
+        }
+    }
+
     /// Whether nothing is owed for this item.
     pub(crate) fn is_paid(&self) -> bool {
         matches!(self, Self::Batch { answers: 0 } | Self::CopyEnd)

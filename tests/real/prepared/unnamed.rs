@@ -70,6 +70,32 @@ pub(crate) fn the_statement_in_force_is_that_of_postgresql(house: &House) {
     assert_eq!(stage.direct().value("select count(*) from s"), "0");
 }
 
+/// Regression: the statement was sent again although the server has it under a name, which a failed transaction refuses.
+pub(crate) fn one_that_is_kept_under_a_name_comes_back_if_the_next_is_skipped(house: &House) {
+    let stage = Stage::with_servers(house, "unnamed_kept", "reuse_unnamed_statements = 1");
+    let (mut pooled, mut direct) = (stage.pooled(), stage.direct());
+    let one = || parse("", "copy (select 1) to stdout");
+    let two = || parse("", "select 'two'");
+    let describes = || vec![describe(b'S', ""), sync()];
+    for program in [
+        // From the second time on they are kept under names.
+        vec![one(), sync(), one(), sync(), two(), sync(), two(), sync()],
+        vec![query("begin")],
+        vec![one(), execute("nope", 0), two(), sync()],
+        describes(),
+        vec![query("rollback"), query("begin")],
+        vec![one(), execute("nope", 0), parse("", "select 'never before'"), two(), sync()],
+        describes(),
+        vec![query("rollback"), query("begin")],
+        // A Parse that fails itself leaves none.
+        vec![one(), parse("", "select nothing"), sync()],
+        describes(),
+        vec![query("rollback")],
+    ] {
+        assert_eq!(told(&mut pooled, &program), told(&mut direct, &program));
+    }
+}
+
 /// The client has changed a parameter since; it uses no Query, which would destroy the statement.
 pub(crate) fn a_literal_of_it_means_what_it_meant_when_it_was_given(house: &House) {
     let stage = Stage::with_servers(house, "unnamed_literal", "default_pool_size = 1");

@@ -4,6 +4,8 @@
 //! sent from where they were received; for a client that uses no names only the first bytes of each message are examined.
 //! Not here: which messages give a server the statements that its client means (`prepared`).
 
+mod unnamed;
+
 use std::rc::Rc;
 
 use route::{Act, Class, Dialect, DirtyState};
@@ -15,13 +17,14 @@ use super::client_session::{ClientSession, RequestFate};
 use super::reading::drops_names;
 use super::requests::{Course, ToServer};
 use super::server_session::ServerSession;
-use crate::exchange::Asked;
+use crate::exchange::{Asked, Exchange};
 use crate::fault::Fault;
 use crate::prepared::{
     self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, Moment, NAME_BYTES_MAX, Sides,
-    StatementRegistry, Tally, UnnamedReading, Way,
+    StatementRegistry, Tally, Way,
 };
 use crate::vars::Tracked;
+use unnamed::forget_unnamed;
 
 /// The beginning of a message that is too short to tell what it asks.
 #[derive(Debug)]
@@ -305,57 +308,6 @@ impl Following<'_> {
         is_wrong && is_utf8("client_encoding") && is_utf8("server_encoding")
     }
 
-    /// How the Parse of an unnamed statement is read that the client sends now.
-    fn unnamed_reading(&self, client: &ClientSession) -> UnnamedReading {
-        let class = client.session_effects.as_ref().and_then(|effects| effects.unnamed().cloned());
-        UnnamedReading { vars: (self.follows && is_settled(client)).then(|| client.vars.clone()), class }
-    }
-
-    fn brings_unnamed(
-        &mut self,
-        client: &mut ClientSession,
-        server: &mut ServerSession,
-        out: &mut Vec<Bytes>,
-    ) -> Result<(), Fault> {
-        let parameters = (&client.vars, self.tracked);
-        let ServerSession { server_statements, exchange, .. } = server;
-        client.unnamed.bring(parameters, server_statements, exchange, &mut self.tally, out)
-    }
-
-    /// What is asked of the unnamed statement, if it is treated as a named one because its text has come before.
-    fn as_named<'b>(
-        &mut self,
-        client: &mut ClientSession,
-        server: &ServerSession,
-        kind: u8,
-        body: &'b [u8],
-        extent: Extent,
-    ) -> Option<Ask<'b>> {
-        if kind != frontend::PARSE {
-            // If a Close was skipped, that name may have come back although another statement has been given since.
-            let text = client.names.as_ref().and_then(|names| names.text_of(b""));
-            let is_there = text.is_some_and(|text| client.unnamed.is(text));
-            return prepared::head_of_unnamed(kind, body).filter(|_| is_there);
-        }
-        // `ServerStatements`, too, requires good order before it answers for the server. Here it is required because an
-        // unnamed statement whose Parse fails is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), while a
-        // named one stays what it was.
-        let may_be = self.reuses
-            && !matches!(extent, Extent::Part)
-            && server.exchange.may_step()
-            && server.exchange.is_in_good_order();
-        let ask = prepared::head_of_unnamed(kind, body).filter(|_| may_be);
-        match ask {
-            Some(Ask::Parse { text, .. }) if self.statement_registry.comes_again(text) => ask,
-            _ => {
-                if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
-                    names.forget_unnamed();
-                }
-                None
-            }
-        }
-    }
-
     /// Whether a simple query of this length, whose beginning has come, may mention names of statements that the client
     /// has prepared by the protocol.
     fn may_say_names(&self, client: &ClientSession, server: &ServerSession, body_bytes: usize) -> bool {
@@ -487,18 +439,35 @@ impl Following<'_> {
         let is_any =
             is_of_any && client.session_effects.as_ref().is_some_and(|effects| effects.may_have_prepared_any());
         let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
-        let is_settled = is_settled(client);
-        let names = client.names.get_or_insert_default();
-        if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
+        let has_name = client.names.as_ref().is_some_and(|names| names.has(ask.name()));
+        if is_by_sql && matches!(ask, Ask::Close { .. }) && !has_name {
             // The server is probed for the statements that are left.
             client.session_effects.get_or_insert_default().doubt(DirtyState::STATEMENTS);
         }
+        let mut sides = self.sides(client, &mut server.exchange, is_by_sql, behind, out);
+        let way = server.server_statements.ask(ask, body_bytes, &mut sides);
+        if matches!(ask, Ask::Parse { .. }) && server.server_statements.has_given_parse() {
+            server.repeatable.relies_on_earlier_parse();
+        }
+        way
+    }
+
+    fn sides<'a>(
+        &'a mut self,
+        client: &'a mut ClientSession,
+        exchange: &'a mut Exchange,
+        is_by_sql: bool,
+        behind: &'a [u8],
+        out: &'a mut Vec<Bytes>,
+    ) -> Sides<'a> {
+        let is_settled = is_settled(client);
+        let names = client.names.get_or_insert_default();
         let dialect = names.dialect(&client.vars, self.tracked, client.overrides.as_ref());
-        let mut sides = Sides {
+        Sides {
             names,
             account: &client.account,
             statement_registry: self.statement_registry,
-            exchange: &mut server.exchange,
+            exchange,
             dialect,
             tracked: self.tracked,
             is_settled,
@@ -509,28 +478,13 @@ impl Following<'_> {
             tally: &mut self.tally,
             behind,
             out,
-        };
-        let way = server.server_statements.ask(ask, body_bytes, &mut sides);
-        if matches!(ask, Ask::Parse { .. }) && server.server_statements.has_given_parse() {
-            server.repeatable.relies_on_earlier_parse();
         }
-        way
     }
 }
 
 /// Whether nothing that is unanswered may have changed how the client's texts are read.
 fn is_settled(client: &ClientSession) -> bool {
     client.session_effects.as_ref().is_none_or(|effects| !effects.is_meaning_in_doubt())
-}
-
-/// Forgets the unnamed statement, which a simple query destroys.
-fn forget_unnamed(client: &mut ClientSession, server: &ServerSession) {
-    if client.unnamed.is_given() {
-        client.unnamed.queries(&server.exchange);
-    }
-    if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
-        names.forget_unnamed();
-    }
 }
 
 /// Whether the Parse of this text looks at the names that it mentions, as that of an EXECUTE does, whose rows are described.

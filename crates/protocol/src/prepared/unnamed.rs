@@ -18,8 +18,10 @@ use wire::frame::HEADER_BYTES;
 use wire::frontend;
 
 use super::account::{Account, Charge};
+use super::names::Named;
 use super::registry::{StatementRegistry, has_literals};
-use super::server_statements::ServerStatements;
+use super::server_statements::{ServerStatements, Sides};
+use super::shape::Shape;
 use super::{Bytes, Tally};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
@@ -260,6 +262,14 @@ impl Unnamed {
         self.last().is_some_and(|(_, parse)| of_parse(parse) == text)
     }
 
+    /// The text of the statement in force, with its zero byte and the types of its parameters, if it is read under these
+    /// parameters as its client has given it.
+    #[must_use]
+    pub fn text(&self, vars: &Rc<Vars>, tracked: &Tracked) -> Option<&[u8]> {
+        let (parse, (before, _)) = self.reading(vars, tracked)?;
+        before.is_empty().then(|| of_parse(parse))
+    }
+
     /// The Parse of the statement in force, and the commands before and behind it by which it is read as its client has given
     /// it, since PostgreSQL reads literals once (`names::dialect_meant`). `None` if there is no statement, or no such commands.
     fn reading(&self, vars: &Rc<Vars>, tracked: &Tracked) -> Option<(&[u8], Changes)> {
@@ -386,6 +396,23 @@ impl Unnamed {
         // A client that gives more than can be kept is told that there is no statement when it uses it in a later batch.
         self.charge = grown.or_else(|| charge(capacity));
         has_room
+    }
+}
+
+impl ServerStatements {
+    /// The unnamed statement has this text again, since what came behind it was skipped. If the server has that text under a
+    /// name, the statement is treated as a named one again; returns whether it is.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn names_again(&mut self, text: &[u8], sides: &mut Sides<'_>) -> Result<bool, Fault> {
+        let (statement, charge) = sides.read(b"", text)?;
+        let has = self.has(&statement, 0, sides.exchange.epoch()).is_some();
+        if has {
+            let named = Named { statement, step: 0, is_reused: false, charge, told: Shape::default() };
+            sides.names.insert(Rc::default(), named);
+        }
+        Ok(has)
     }
 }
 

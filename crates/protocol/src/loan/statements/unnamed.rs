@@ -1,0 +1,89 @@
+//! The unnamed statement of a client among its messages: as PostgreSQL's unnamed statement, or, with
+//! `reuse_unnamed_statements`, under a name.
+//!
+//! Always true: a statement that is treated as a named one is the one in force.
+//! Not here: which one is in force (`prepared::Unnamed`).
+
+use wire::frontend;
+
+use super::{Extent, Following, is_settled};
+use crate::fault::Fault;
+use crate::loan::client_session::ClientSession;
+use crate::loan::server_session::ServerSession;
+use crate::prepared::{self, Ask, Bytes, UnnamedReading};
+
+impl Following<'_> {
+    /// How the Parse of an unnamed statement is read that the client sends now.
+    pub(super) fn unnamed_reading(&self, client: &ClientSession) -> UnnamedReading {
+        let class = client.session_effects.as_ref().and_then(|effects| effects.unnamed().cloned());
+        UnnamedReading { vars: (self.follows && is_settled(client)).then(|| client.vars.clone()), class }
+    }
+
+    pub(super) fn brings_unnamed(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        out: &mut Vec<Bytes>,
+    ) -> Result<(), Fault> {
+        let parameters = (&client.vars, self.tracked);
+        let ServerSession { server_statements, exchange, .. } = server;
+        client.unnamed.bring(parameters, server_statements, exchange, &mut self.tally, out)
+    }
+
+    /// What is asked of the unnamed statement, if it is treated as a named one because its text has come before.
+    pub(super) fn as_named<'b>(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        kind: u8,
+        body: &'b [u8],
+        extent: Extent,
+    ) -> Option<Ask<'b>> {
+        if kind != frontend::PARSE {
+            // If a Close was skipped, that name may have come back although another statement has been given since.
+            let text = client.names.as_ref().and_then(|names| names.text_of(b""));
+            let is_there = text.is_some_and(|text| client.unnamed.is(text));
+            let ask = prepared::head_of_unnamed(kind, body)?;
+            return (is_there || self.is_named_again(client, server)).then_some(ask);
+        }
+        // `ServerStatements`, too, requires good order before it answers for the server. Here it is required because an
+        // unnamed statement whose Parse fails is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), while a
+        // named one stays what it was.
+        let may_be = self.reuses
+            && !matches!(extent, Extent::Part)
+            && server.exchange.may_step()
+            && server.exchange.is_in_good_order();
+        let ask = prepared::head_of_unnamed(kind, body).filter(|_| may_be);
+        match ask {
+            Some(Ask::Parse { text, .. }) if self.statement_registry.comes_again(text) => ask,
+            _ => {
+                if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
+                    names.forget_unnamed();
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether the unnamed statement, which came back because the server skipped what came behind it, is on the server under a
+    /// name, and is treated as a named one again. A failed transaction refuses the Parse that would bring it there.
+    fn is_named_again(&mut self, client: &mut ClientSession, server: &mut ServerSession) -> bool {
+        if !self.reuses || server.exchange.is_in_good_order() || !is_settled(client) {
+            return false;
+        }
+        let Some(text) = client.unnamed.text(&client.vars, self.tracked).map(<[u8]>::to_vec) else { return false };
+        let mut out = Vec::new();
+        let mut sides = self.sides(client, &mut server.exchange, false, &[], &mut out);
+        server.server_statements.names_again(&text, &mut sides).unwrap_or(false)
+    }
+}
+
+/// Forgets the unnamed statement, which a simple query destroys.
+pub(super) fn forget_unnamed(client: &mut ClientSession, server: &ServerSession) {
+    if client.unnamed.is_given() {
+        client.unnamed.queries(&server.exchange);
+    }
+    if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
+        names.forget_unnamed();
+    }
+}

@@ -137,6 +137,11 @@ pub enum Event {
         /// The server that was being cleaned.
         server: ServerKey,
     },
+    /// PostgreSQL has ended an idle server because of its own `idle_session_timeout`. [`Event::Lost`] follows.
+    EndedIdle {
+        /// The server.
+        server: ServerKey,
+    },
     /// The connection of a server in any state has ended; the slot becomes free at once.
     Lost {
         /// The server.

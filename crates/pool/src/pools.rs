@@ -159,6 +159,10 @@ impl Pools {
             Event::Cleaned { server } => {
                 self.with_pool_of(server, |pool, tables| pool.cleaned(now, tables, server, out))
             }
+            Event::EndedIdle { server } => {
+                let since = self.tables.slots.get(server).map_or(now, |slot| slot.since);
+                self.with_pool_of(server, |pool, _| pool.check_before(now.since(since)));
+            }
             Event::Lost { server } => self.free(now, server, Move::Lose, out),
             Event::Closed { server } => self.free(now, server, Move::Close, out),
             Event::Retire { pool } => self.with(pool, |pool, tables| pool.retire(now, tables, out)),

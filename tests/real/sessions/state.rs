@@ -7,7 +7,7 @@ use base::Random;
 use tests::client::Client;
 use tests::message::{bind, execute, parse, sync};
 use tests::pooler::Pooler;
-use tests::wait::wait_until;
+use tests::wait::{LIMIT, wait_until};
 
 use crate::comparison::alike::verified;
 use crate::house::House;
@@ -747,6 +747,19 @@ pub(crate) fn idle_session_timeout_ends_its_client_and_no_server(house: &House) 
     let mut keeps = by_set("create temporary table kept (a int); set idle_session_timeout = '300ms'");
     assert_eq!(keeps.answer_within(Duration::from_secs(10)).error().code, "57P05");
     assert_eq!(pooler.client("u", "state_idle").value(timeout), "0");
+}
+
+/// A request that comes at the moment at which PostgreSQL ends an idle server gets another server.
+pub(crate) fn idle_session_timeout_of_a_database_ends_no_request(house: &House) {
+    let pooler = follow(house, "state_idle_all", 1);
+    house.postgres.query("alter database state_idle_all set idle_session_timeout = '40ms'");
+    let (mut client, mut random) = (pooler.client("u", "state_idle_all"), Random::new(7));
+    client.run("select 1");
+    wait_until("PostgreSQL has ended the server", LIMIT, || pooler.log().contains("idle-session timeout"));
+    for _ in 0..150 {
+        std::thread::sleep(Duration::from_micros(39_000 + random.next_u64() % 3_000));
+        client.run("select 1");
+    }
 }
 
 /// A client's SET is sent as it is to a server with another client's settings, by the extended protocol as by Query.

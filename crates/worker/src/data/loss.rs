@@ -7,7 +7,7 @@
 
 use base::Time;
 use measure::Closed;
-use pool::{ClientKey, ServerKey};
+use pool::{ClientKey, Event, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::{OWN_ANSWER_BYTES_MAX, Unfit};
 use reactor::{Io, Level};
@@ -28,6 +28,9 @@ impl<I: Io> Worker<I> {
                 self.log.about(&line, Level::Warning, format_args!("server said: {severity}: {message}"));
             }
             None => self.log.about(&line, Level::Warning, format_args!("server said an error that has not come whole")),
+        }
+        if said.as_ref().is_some_and(|said| said.sqlstate == IDLE_SESSION_TIMEOUT) {
+            self.tell_pools(Event::EndedIdle { server: key });
         }
         // PostgreSQL closes the connection after a FATAL or PANIC.
         if said.is_some_and(|said| said.is_fatal()) {
@@ -139,5 +142,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
+/// The SQLSTATE with which PostgreSQL ends a session that was idle for too long.
+const IDLE_SESSION_TIMEOUT: &str = "57P05";
 /// The reason that is logged for such a server.
 const ENDLESS: &str = "answer without end to a query of our own";

@@ -140,6 +140,19 @@ pub fn is_plan_outdated(body: &[u8]) -> bool {
     fields().any(|field| field == b"C0A000") && fields().any(|field| field == b"RRevalidateCachedQuery")
 }
 
+/// Whether an `ErrorResponse` with this body reports that the strings of a message could not be converted from the client's
+/// encoding, so that the message has done nothing at all (`pq_getmsgstring` in PostgreSQL's `libpq/pqformat.c`). The same
+/// error of a literal in a text has a position.
+#[must_use]
+pub fn is_conversion_failed(body: &[u8]) -> bool {
+    let fields = || body.split(|&byte| byte == 0);
+    let is_of_conversion = |field: &[u8]| {
+        // Newer minor versions have `report_invalid_encoding_int`.
+        field.starts_with(b"Rreport_invalid_encoding") || field == b"Rreport_untranslatable_char"
+    };
+    fields().any(is_of_conversion) && !fields().any(|field| field.first() == Some(&b'P'))
+}
+
 /// Parses the values of a `DataRow`; a value of `None` is NULL.
 #[must_use]
 pub fn data_row(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {

@@ -531,10 +531,13 @@ impl Answers<'_> {
 
 /// An error restores the unnamed statement that PostgreSQL still has.
 #[cold]
-fn unnamed_fails(client: Option<&mut ClientSession>, server: &mut ServerSession) {
-    if let (Some(failure), Some(client)) = (server.exchange.failure(), client)
-        && client.unnamed.fails(&failure)
-    {
+fn unnamed_fails(
+    client: Option<&mut ClientSession>,
+    server: &mut ServerSession,
+    MessagePart { piece, body, .. }: MessagePart<'_>,
+) {
+    let (Some(failure), Some(client)) = (server.exchange.failure(), client) else { return };
+    if client.unnamed.fails(&failure, piece.is_whole() && backend::is_conversion_failed(body)) {
         client.restore_unnamed();
     }
 }
@@ -557,7 +560,7 @@ fn count(
     if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();
     } else if piece.kind == backend::ERROR_RESPONSE {
-        unnamed_fails(client.as_deref_mut(), server);
+        unnamed_fails(client.as_deref_mut(), server, part);
     }
     if server.exchange.has_outcome() {
         server.server_statements.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));

@@ -112,7 +112,10 @@ impl Following<'_> {
             frontend::QUERY if !piece.is_whole() && self.may_say_names(client, server, body_bytes) => {
                 return self.collect(client, course, piece, body_bytes);
             }
-            frontend::QUERY if is_read(server) => forget_unnamed(client, server),
+            frontend::QUERY if is_read(server) => {
+                let text = piece.is_whole().then(|| &course.bytes[piece.body.clone()]);
+                forget_unnamed(client, server, text);
+            }
             frontend::PARSE if self.max > 0 && server.exchange.is_skipping() => {
                 let body = &course.bytes[piece.body.clone()];
                 if is_name_to_come(body, body_bytes) {
@@ -378,7 +381,7 @@ impl Following<'_> {
         let way = match head {
             Ok(Head::Plain) if is_query => {
                 if is_read(server) {
-                    forget_unnamed(client, server);
+                    forget_unnamed(client, server, Some(bytes));
                 }
                 Ok(Way::AsItIs)
             }

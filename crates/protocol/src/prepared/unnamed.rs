@@ -4,10 +4,9 @@
 //! this client has sent, whatever of it has failed or was skipped, or none; there is none where it could not be kept.
 //! Not here: named statements (`server_statements`), which messages an error skips (`exchange`).
 //!
-//! A Parse destroys the statement before it, even if it fails itself; so do a Close and a Query; what the server skips
-//! destroys nothing (`exec_parse_message` and `drop_unnamed_stmt` in PostgreSQL's `tcop/postgres.c`). The end of a
-//! transaction does not destroy it. *Different from PostgreSQL*: a message with characters that cannot be converted
-//! destroys the statement, too.
+//! A Parse destroys the statement before it, even if it fails itself; so do a Close and a Query; what the server skips, or
+//! cannot convert from the client's encoding, destroys nothing (`exec_parse_message` and `drop_unnamed_stmt` in PostgreSQL's
+//! `tcop/postgres.c`). The end of a transaction does not destroy it.
 
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -104,7 +103,7 @@ impl Unnamed {
         account: &Account,
         statement_registry: &mut StatementRegistry,
     ) {
-        self.destroys(exchange);
+        self.destroys(is_convertible(parse), exchange);
         self.give(Place::next(exchange), parse, reading, account, statement_registry);
         self.brings(exchange);
     }
@@ -119,7 +118,7 @@ impl Unnamed {
         account: &Account,
         statement_registry: &mut StatementRegistry,
     ) {
-        self.destroys(exchange);
+        self.destroys(is_convertible(parse), exchange);
         let place = Place { number: exchange.number() - 1, epoch: exchange.epoch() };
         self.give(place, parse, reading, account, statement_registry);
         self.brought = None;
@@ -127,7 +126,7 @@ impl Unnamed {
 
     /// The client closes the statement with the message that is sent now.
     pub fn closes(&mut self, exchange: &Exchange) {
-        self.is_destroyed(exchange);
+        self.is_destroyed(true, exchange);
         self.brings(exchange);
     }
 
@@ -136,14 +135,16 @@ impl Unnamed {
         *self = Self::default();
     }
 
-    /// The client destroys the statement with the Query that is sent now.
-    pub fn queries(&mut self, exchange: &Exchange) {
-        self.is_destroyed(exchange);
+    /// The client destroys the statement with the Query that is sent now, unless that cannot be converted, which no text
+    /// fails to be that `is_ascii`.
+    pub fn queries(&mut self, is_ascii: bool, exchange: &Exchange) {
+        self.is_destroyed(is_ascii, exchange);
     }
 
-    /// The server has failed and skipped the messages of these numbers. Returns whether they have given a statement, so that
-    /// another one is in force.
-    pub fn fails(&mut self, failure: &RangeInclusive<u64>) -> bool {
+    /// The server has failed at the first and skipped the others of the messages of these numbers; `is_unread`: it could not
+    /// even convert the first, which so has destroyed nothing. Returns whether they have given a statement, so that another one
+    /// is in force.
+    pub fn fails(&mut self, failure: &RangeInclusive<u64>, is_unread: bool) -> bool {
         let is_hit = |place: Place| failure.contains(&place.number);
         // The unnamed statement of another client may still be there.
         self.brought = match self.brought {
@@ -159,7 +160,7 @@ impl Unnamed {
         for mut given in given {
             let text = start..given.end;
             start = given.end;
-            let has_failed = given.place.number == *failure.start();
+            let has_failed = !is_unread && given.place.number == *failure.start();
             if is_hit(given.place) && !has_failed {
                 continue;
             }
@@ -327,19 +328,22 @@ impl Unnamed {
     }
 
     /// A message leaves no statement, unless the server skips it.
-    fn is_destroyed(&mut self, exchange: &Exchange) {
-        self.destroys(exchange);
+    fn is_destroyed(&mut self, is_ascii: bool, exchange: &Exchange) {
+        self.destroys(|| is_ascii, exchange);
         if !self.given.is_empty() {
             self.given.push(Given { place: Place::next(exchange), end: self.texts.len(), reading: None });
         }
     }
 
-    /// A message destroys the statement, unless the server skips it. Forgets what cannot come back.
-    fn destroys(&mut self, exchange: &Exchange) {
-        if !exchange.wants_sync() {
+    /// A message destroys the statement, unless the server skips it, or cannot convert it. Forgets what cannot come back.
+    fn destroys(&mut self, is_convertible: impl FnOnce() -> bool, exchange: &Exchange) {
+        if self.given.is_empty() {
+            return;
+        }
+        if !exchange.wants_sync() && is_convertible() {
             self.given.clear();
             self.texts.clear();
-        } else if self.given.len() > 1 {
+        } else {
             self.forget_settled(exchange);
         }
     }
@@ -414,6 +418,11 @@ impl ServerStatements {
         }
         Ok(has)
     }
+}
+
+/// Whether a Parse can be converted from any encoding of its client: all of it is known, and ASCII.
+fn is_convertible(parse: Option<[&[u8]; 2]>) -> impl FnOnce() -> bool {
+    move || parse.is_some_and(|[_, body]| body.is_ascii())
 }
 
 impl Place {

@@ -4,6 +4,8 @@
 //! Not here: which messages concern it (`loan::statements`).
 
 use super::*;
+use wire::backend;
+
 use crate::exchange::Asked;
 
 /// A client with an unnamed statement, and its server.
@@ -57,12 +59,14 @@ impl Bench {
         })
     }
 
-    /// The server answers so far; `E` fails, and `Z` ends the batch outside a transaction.
+    /// The server answers so far; `E` fails, `X` fails at a message that cannot be converted, and `Z` ends the batch outside a
+    /// transaction.
     fn answers(&mut self, kinds: &[u8]) {
         for &kind in kinds {
-            self.exchange.answered(kind, b"I").expect("owed");
+            let is_unread = kind == b'X';
+            self.exchange.answered(if is_unread { backend::ERROR_RESPONSE } else { kind }, b"I").expect("owed");
             if let Some(failure) = self.exchange.failure() {
-                self.unnamed.fails(&failure);
+                self.unnamed.fails(&failure, is_unread);
             }
         }
     }
@@ -112,13 +116,35 @@ fn what_is_skipped_gives_nothing_and_what_fails_destroys() {
 }
 
 #[test]
+fn what_cannot_be_converted_destroys_nothing() {
+    for (text, answers, in_force) in [("ß", b"X", "one"), ("ß", b"E", ""), ("ß", b"1", "ß"), ("two", b"E", "")] {
+        for is_pipelined in [false, true] {
+            let mut bench = Bench::new();
+            bench.gives("one");
+            if !is_pipelined {
+                bench.sends(frontend::SYNC);
+                bench.answers(b"1Z");
+            }
+            bench.gives(text);
+            bench.sends(frontend::SYNC);
+            bench.answers(if is_pipelined { b"1" } else { b"" });
+            bench.answers(answers);
+            bench.answers(b"Z");
+            bench.unnamed.begin_loan();
+            let expected = if in_force.is_empty() { CLOSE.to_vec() } else { parse(in_force) };
+            assert_eq!(bench.brought(), Some(expected), "{text} {answers:?} {is_pipelined}");
+        }
+    }
+}
+
+#[test]
 fn a_close_or_a_query_leaves_none_unless_it_is_skipped() {
     for (is_query, is_skipped) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut bench = Bench::new();
         bench.gives("one");
         bench.sends(frontend::BIND);
         if is_query {
-            bench.unnamed.queries(&bench.exchange);
+            bench.unnamed.queries(true, &bench.exchange);
             bench.sends(frontend::QUERY);
         } else {
             bench.unnamed.closes(&bench.exchange);

@@ -78,10 +78,10 @@ impl Following<'_> {
     }
 }
 
-/// Forgets the unnamed statement, which a simple query destroys.
-pub(super) fn forget_unnamed(client: &mut ClientSession, server: &ServerSession) {
+/// Forgets the unnamed statement, which a simple query destroys; `text` is that query, if all of it has come.
+pub(super) fn forget_unnamed(client: &mut ClientSession, server: &ServerSession, text: Option<&[u8]>) {
     if client.unnamed.is_given() {
-        client.unnamed.queries(&server.exchange);
+        client.unnamed.queries(text.is_some_and(<[u8]>::is_ascii), &server.exchange);
     }
     if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
         names.forget_unnamed();

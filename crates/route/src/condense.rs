@@ -119,7 +119,9 @@ impl Condenser {
                 at += 1;
             }
             if text.len() < at + AHEAD && !is_last {
-                return Step::Wait(number_before(text, from, at));
+                let number = number_before(text, from, at);
+                // What follows belongs to the number, or not, if that is a parameter.
+                return Step::Wait(number - usize::from(text[from..number].ends_with(b"$")));
             }
             let Some(&byte) = text.get(at) else { return Step::Wait(at) };
             if self.kept.is_brief()
@@ -134,7 +136,7 @@ impl Condenser {
                 b'-' if next == b'-' => return self.enters(Mode::Line, at + 2),
                 b'/' if next == b'*' => return self.enters(Mode::Comment { depth: 1 }, at + 2),
                 b'\'' => self.string(text, at, 0, plain, is_last),
-                b'e' | b'E' | b'_' if number_before(text, from, at) < at => {
+                b'e' | b'E' | b'_' if is_in_number(text, from, at) => {
                     self.token(text, number_before(text, from, at), is_last)
                 }
                 b'e' | b'E' if next == b'\'' => self.string(text, at, 1, true, is_last),
@@ -169,7 +171,6 @@ impl Condenser {
                 let end = short_string(&text[at + 1..])?;
                 at + 1 + end
             }
-            b'$' if next.is_ascii_digit() => at + 1 + text[at + 1..].iter().position(|byte| !byte.is_ascii_digit())?,
             b'"' if self.dialect.encoding == Encoding::Safe => {
                 let end = at + 2 + text[at + 1..].iter().position(|&byte| byte == b'"')?;
                 if text.len() < end + AHEAD || text[end] == b'"' {
@@ -180,7 +181,7 @@ impl Condenser {
             }
             first @ (b'A'..=b'Z' | b'a'..=b'z') if self.dialect.encoding == Encoding::Safe => {
                 let end = at + 1 + text[at + 1..].iter().position(|&byte| !is_of_word(byte))?;
-                let is_number = || first | 0x20 == b'e' && number_before(text, from, at) < at;
+                let is_number = || first | 0x20 == b'e' && is_in_number(text, from, at);
                 if text.len() < end + AHEAD || matches!(text[end], b'\'' | b'&') || is_number() {
                     return None;
                 }
@@ -280,6 +281,12 @@ fn short_string(rest: &[u8]) -> Option<usize> {
 fn number_before(text: &[u8], from: usize, at: usize) -> usize {
     let digits = text[from..at].iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
     at - digits
+}
+
+/// Whether what begins here may belong to the number in front of it, which is no parameter.
+fn is_in_number(text: &[u8], from: usize, at: usize) -> bool {
+    let number = number_before(text, from, at);
+    number < at && !text[from..number].ends_with(b"$")
 }
 
 /// The class of a long text can be read from this, as a whole.
@@ -423,10 +430,12 @@ mod tests {
             "5",
             ".",
             "_",
+            "$1",
+            "$",
         ];
         let mut dice = Dice(1);
         let (mut harmful, mut brief, filler) = (0, 0, "y".repeat(300));
-        for _ in 0..30_000 {
+        for _ in 0..40_000 {
             let filler = ["", "", ", 1", &filler][dice.among(4)];
             let count = dice.among(9) + 1;
             let text: String = (0..count).map(|_| [parts[dice.among(parts.len())], filler].concat()).collect();

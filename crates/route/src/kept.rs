@@ -97,6 +97,11 @@ impl Kept {
 
     /// Adds a name or keyword.
     pub(crate) fn word(&mut self, word: &[u8], kind: Kind) {
+        let first = hash(word);
+        if self.is_brief() && self.seen.has(first, word, &self.text, self.statement_at) {
+            self.has_gap = true;
+            return;
+        }
         if self.manner == Manner::Unknown && kind == Kind::Word {
             let is_brief = BRIEF.iter().any(|verb| word.eq_ignore_ascii_case(verb));
             self.manner = if is_brief { Manner::Brief } else { Manner::Whole };
@@ -110,10 +115,8 @@ impl Kept {
             return self.keep(word);
         }
         let at = self.text.len() + if self.has_gap { " $0 " } else { " " }.len();
-        match self.seen.has(word, at, &self.text, self.statement_at) {
-            true => self.has_gap = true,
-            false => self.keep(word),
-        }
+        self.seen.note(first, (at, word.len()), self.statement_at);
+        self.keep(word);
     }
 
     /// Adds a number, a parameter or a string; `None` for a long one.
@@ -169,25 +172,30 @@ impl Seen {
         size_of_val(&*self.places)
     }
 
-    /// Whether a word is among those that were kept of the statement that begins at `since`. If not, it will be kept `at`
-    /// this place, and is noted if there is room.
-    fn has(&mut self, word: &[u8], at: usize, text: &[u8], since: usize) -> bool {
+    /// Whether a word of this hash is among those that were kept of the statement that begins at `since`.
+    #[inline]
+    fn has(&self, hash: usize, word: &[u8], text: &[u8], since: usize) -> bool {
+        let mut places = self.probed(hash).map_while(|place| self.places.get(place));
+        let is_it = |place: &&(u32, u32)| {
+            let (from, length) = (place.0 as usize, place.1 as usize);
+            from > since && length == word.len() && text.get(from..from + length) == Some(word)
+        };
+        places.any(|place| is_it(&place))
+    }
+
+    /// A word of this hash, which is not among them, will be kept at this place with this length; it is noted if there is room.
+    fn note(&mut self, hash: usize, (at, length): (usize, usize), since: usize) {
         if self.places.is_empty() {
             self.places = vec![(0, 0); SEEN_PLACES].into();
         }
-        let first = hash(word);
-        for step in 0..PROBES {
-            let place = &mut self.places[(first + step) % SEEN_PLACES];
-            let (from, length) = (place.0 as usize, place.1 as usize);
-            if from <= since || length == 0 {
-                *place = (at as u32, word.len() as u32);
-                return false;
-            }
-            if length == word.len() && text.get(from..from + length) == Some(word) {
-                return true;
-            }
+        if let Some(free) = self.probed(hash).find(|place| self.places[*place].0 as usize <= since) {
+            self.places[free] = (at as u32, length as u32);
         }
-        false
+    }
+
+    /// The places where a word of this hash may be noted.
+    fn probed(&self, hash: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..PROBES).map(move |step| (hash + step) % SEEN_PLACES)
     }
 }
 
@@ -210,7 +218,14 @@ fn hash(word: &[u8]) -> usize {
     let mut add = |part: u64| hash = (hash.rotate_left(23) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (parts, rest) = word.as_chunks::<8>();
     parts.iter().for_each(|part| add(u64::from_le_bytes(*part)));
-    add(rest.iter().fold(0, |part, &byte| part << 8 | u64::from(byte)));
+    // The last bytes may be read twice.
+    add(match (word.last_chunk::<8>(), rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
+        (Some(last), _, _) => u64::from_le_bytes(*last),
+        (None, Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+        }
+        _ => rest.iter().fold(0, |part, &byte| part << 8 | u64::from(byte)),
+    });
     (hash >> 48) as usize
 }
 

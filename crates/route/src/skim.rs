@@ -220,7 +220,7 @@ fn is_cut(bytes: &[u8], encoding: Encoding) -> bool {
             || encoding == Encoding::Gb18030 && bytes.len() == 1 && bytes[0] >= 0x80)
 }
 
-/// Passes over blanks, digits and symbols that matter only by the depth of their parentheses.
+/// Passes over blanks, digits, parameters and symbols that matter only by the depth of their parentheses.
 #[inline]
 pub(crate) fn skip_neutral(text: &[u8], mut at: usize, kept: &mut Kept) -> usize {
     let (mut depth, mut is_something) = (0_i32, 0_u8);
@@ -228,7 +228,7 @@ pub(crate) fn skip_neutral(text: &[u8], mut at: usize, kept: &mut Kept) -> usize
         let near = text.len().min(at + NEAR);
         while at < near {
             let what = NEUTRAL[usize::from(text[at])];
-            if what & STOP != 0 {
+            if what & STOP != 0 && !is_parameter(text, at) {
                 kept.passed(depth, is_something & SOMETHING != 0);
                 return at;
             }
@@ -237,8 +237,9 @@ pub(crate) fn skip_neutral(text: &[u8], mut at: usize, kept: &mut Kept) -> usize
             at += 1;
         }
         // Long lists of numbers are passed over at once.
-        while let Some(chunk) = text.get(at..).and_then(<[u8]>::first_chunk::<CHUNK>)
-            && chunk.iter().fold(0, |found, &byte| found | u8::from(!is_of_numbers(byte))) == 0
+        while let Some(pairs) = text.get(at..).and_then(<[u8]>::first_chunk::<{ CHUNK + 1 }>)
+            && let (Some(chunk), Some(next)) = (pairs.first_chunk::<CHUNK>(), pairs.last_chunk::<CHUNK>())
+            && chunk.iter().zip(next).fold(0, |found, (&byte, &next)| found | u8::from(!is_of_numbers(byte, next))) == 0
         {
             let count = |wanted: u8| chunk.iter().fold(0_u8, |count, &byte| count + u8::from(byte == wanted));
             depth += i32::from(count(b'(')) - i32::from(count(b')'));
@@ -252,11 +253,18 @@ pub(crate) fn skip_neutral(text: &[u8], mut at: usize, kept: &mut Kept) -> usize
     }
 }
 
-/// Whether this is one of the bytes of lists of numbers, or similar: from `(` to `,` in the order of ASCII, digits, dots and
-/// spaces.
+/// Whether this is one of the bytes of lists of numbers and parameters, or similar, in front of `next`: from `(` to `,` in the
+/// order of ASCII, digits, dots and spaces, and a dollar in front of a digit.
 #[inline]
-fn is_of_numbers(byte: u8) -> bool {
-    byte == b' ' || byte.wrapping_sub(b'(') < 5 || byte.wrapping_sub(b'0') < 10 || byte == b'.'
+fn is_of_numbers(byte: u8, next: u8) -> bool {
+    let is_digit = |byte: u8| byte.wrapping_sub(b'0') < 10;
+    byte == b' ' || byte.wrapping_sub(b'(') < 5 || is_digit(byte) || byte == b'.' || (byte == b'$') & is_digit(next)
+}
+
+/// Whether a parameter begins here.
+#[inline]
+fn is_parameter(text: &[u8], at: usize) -> bool {
+    text[at] == b'$' && text.get(at + 1).is_some_and(u8::is_ascii_digit)
 }
 
 /// What each byte is where only words matter.

@@ -194,7 +194,8 @@ impl Exchange {
     }
 
     /// The step that the server's next answer belongs to, if it belongs to one.
-    fn next_step(&self) -> Option<Step> {
+    #[must_use]
+    pub fn next_step(&self) -> Option<Step> {
         self.owed.iter().find(|owed| !owed.is_paid())?.step()
     }
 

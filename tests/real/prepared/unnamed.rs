@@ -114,6 +114,33 @@ pub(crate) fn one_that_is_kept_under_a_name_comes_back_if_the_next_is_skipped(ho
     }
 }
 
+/// Regression: whoever prepared a text that a server had already was not sent the warning about it.
+pub(crate) fn each_client_is_warned_of_its_own_text(house: &House) {
+    for (database, settings) in
+        [("unnamed_warned", "default_pool_size = 1"), ("unnamed_warned_again", "reuse_unnamed_statements = 1")]
+    {
+        let stage = Stage::with_servers(house, database, settings);
+        let clients = || [stage.pooled(), stage.direct()];
+        for name in ["", "named"] {
+            for mut pair in [clients(), clients(), clients()] {
+                let programs = [
+                    vec![query("set standard_conforming_strings = off")],
+                    vec![parse(name, r"select 'a\\b'"), bind("", name, &[]), execute("", 0), sync()],
+                    vec![bind("", name, &[]), execute("", 0), sync()],
+                ];
+                for program in programs {
+                    let answers = pair.each_mut().map(|client| {
+                        client.peer.send(&program.concat());
+                        client.answer()
+                    });
+                    let [ours, theirs] = answers.map(|answer| (answer.rows, answer.notices, answer.errors));
+                    assert_eq!(ours, theirs, "{settings} {name:?}");
+                }
+            }
+        }
+    }
+}
+
 /// The client has changed a parameter since; it uses no Query, which would destroy the statement.
 pub(crate) fn a_literal_of_it_means_what_it_meant_when_it_was_given(house: &House) {
     let stage = Stage::with_servers(house, "unnamed_literal", "default_pool_size = 1");

@@ -16,6 +16,7 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Step, write};
 use super::client_session::ClientSession;
 use super::life::Life;
 use super::server_session::{AnswerFate, ServerSession};
+use super::statements::unnamed_fails;
 use super::{described, tags};
 use crate::exchange::{Answered, Surprise};
 use crate::planted::{carried_header, is_answer, is_known};
@@ -386,6 +387,10 @@ impl Answers<'_> {
     ) -> Option<Heard<'b>> {
         let is_first = matches!(piece.part, Part::First { .. });
         match piece.kind {
+            backend::NOTICE_RESPONSE if server.exchange.next_step().is_some() => {
+                server.server_statements.noticed();
+                None
+            }
             backend::PARAMETER_STATUS if server.exchange.is_hiding() => None,
             backend::PARAMETER_STATUS => {
                 if let Some(body) = server.gather(piece, body) {
@@ -529,19 +534,6 @@ impl Answers<'_> {
     }
 }
 
-/// An error restores the unnamed statement that PostgreSQL still has.
-#[cold]
-fn unnamed_fails(
-    client: Option<&mut ClientSession>,
-    server: &mut ServerSession,
-    MessagePart { piece, body, .. }: MessagePart<'_>,
-) {
-    let (Some(failure), Some(client)) = (server.exchange.failure(), client) else { return };
-    if client.unnamed.fails(&failure, piece.is_whole() && backend::is_conversion_failed(body)) {
-        client.restore_unnamed();
-    }
-}
-
 /// Counts a message, and settles steps and the unnamed statement.
 fn count(
     mut client: Option<&mut ClientSession>,
@@ -560,7 +552,8 @@ fn count(
     if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();
     } else if piece.kind == backend::ERROR_RESPONSE {
-        unnamed_fails(client.as_deref_mut(), server, part);
+        let is_unread = piece.is_whole() && backend::is_conversion_failed(body);
+        unnamed_fails(client.as_deref_mut(), server, is_unread);
     }
     if server.exchange.has_outcome() {
         server.server_statements.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));

@@ -25,6 +25,7 @@ use crate::prepared::{
 };
 use crate::vars::Tracked;
 use unnamed::forget_unnamed;
+pub(super) use unnamed::unnamed_fails;
 
 /// The beginning of a message that is too short to tell what it asks.
 #[derive(Debug)]

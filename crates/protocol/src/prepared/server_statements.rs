@@ -82,6 +82,9 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// A moment that no other is like.
+    const NEVER: Self = Self { now: Time(0), changes: u64::MAX };
+
     /// Whether a statement prepared at an earlier moment is taken to mean the same now.
     fn is_like(self, earlier: Self) -> bool {
         self.changes == earlier.changes && self.now.since(earlier.now) < UNSEEN_MAX
@@ -486,6 +489,15 @@ impl ServerStatements {
             names.settle(name, step);
             // The name may be closed or given again already, and comes back if that is skipped.
             self.dropped_names().flatten().filter(|was| was.step == step).for_each(Named::settle);
+        }
+    }
+
+    /// The server has sent a notice before the outcome of the next step. If that is a Parse, whoever prepares its statement again
+    /// is to be sent the notice, too: the server has to answer.
+    pub fn noticed(&mut self) {
+        let Some(&Pending::Parse { statement, step, .. }) = self.pending.front() else { return };
+        if let Some(held) = self.sent_as(statement, step) {
+            held.moment = Moment::NEVER;
         }
     }
 

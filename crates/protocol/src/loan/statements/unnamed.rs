@@ -87,3 +87,14 @@ pub(super) fn forget_unnamed(client: &mut ClientSession, server: &ServerSession,
         names.forget_unnamed();
     }
 }
+
+/// An error restores the unnamed statement that PostgreSQL still has. `is_unread`: the server could not convert the message at
+/// which it has failed.
+#[cold]
+pub(in crate::loan) fn unnamed_fails(client: Option<&mut ClientSession>, server: &mut ServerSession, is_unread: bool) {
+    if let (Some(failure), Some(client)) = (server.exchange.failure(), client)
+        && client.unnamed.fails(&failure, is_unread)
+    {
+        client.restore_unnamed();
+    }
+}

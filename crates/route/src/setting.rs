@@ -41,6 +41,12 @@ impl Change {
         size_of::<Self>() + self.name.len() + value
     }
 
+    /// Whether the setting certainly has the value with which the session began when the statement has succeeded.
+    #[must_use]
+    pub fn is_reset(&self) -> bool {
+        self.value == Value::Default && self.certain() == Some(Certain::First)
+    }
+
     /// The value that the setting certainly has when the statement has succeeded: a text as `set_config` takes it, or the
     /// value with which the session began. `None` where the text does not tell that, or where the setting is more than
     /// its value.

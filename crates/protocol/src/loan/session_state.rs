@@ -14,6 +14,7 @@ use wire::write;
 
 use super::client_session::ClientSession;
 use super::server_session::ServerSession;
+use super::set_parameters::SetParameters;
 use crate::planted::settings_told;
 use crate::state::{Circumstances, FunctionCatalog, Kind, Overrides, PinRules, Policy, Probe, Seen, Unseen};
 use crate::vars::{Known, Tracked, Vars};
@@ -95,9 +96,12 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
         server.setting_statements.doubt();
     }
     let vars = client.vars.reset(&client.initial_vars, tracked, |name| effects.is_reset(name));
-    for (place, name) in tracked.startup_names() {
-        if effects.is_reset(name) || effects.decides(name) {
-            server.set_parameters.list(place, effects.decides(name));
+    for set in effects.settings() {
+        match set {
+            None => server.set_parameters = SetParameters::default(),
+            Some((name, is_reset)) => {
+                tracked.startup_place(name).into_iter().for_each(|place| server.set_parameters.list(place, !is_reset));
+            }
         }
     }
     let is_same = of_server == of_client;

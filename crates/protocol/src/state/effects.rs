@@ -46,9 +46,22 @@ impl Effects {
             Act::ResetAll | Act::DiscardAll => true,
             Act::Set(changes) => {
                 let own = changes.iter().rev().find(|change| change.name.eq_ignore_ascii_case(name));
-                own.map_or(is_reset, |change| change.certain() == Some(Certain::First))
+                own.map_or(is_reset, Change::is_reset)
             }
             _ => is_reset,
+        })
+    }
+
+    /// The settings that the statements set, in order, and whether each is reset; `None` where all are reset.
+    pub fn settings(&self) -> impl Iterator<Item = Option<(&str, bool)>> {
+        self.acts().flat_map(|act| {
+            let (is_all, changes): (bool, &[Change]) = match act {
+                Act::ResetAll | Act::DiscardAll => (true, &[]),
+                Act::Set(changes) => (false, changes),
+                _ => (false, &[]),
+            };
+            let each = changes.iter().map(|change| Some((&*change.name, change.is_reset())));
+            is_all.then_some(None).into_iter().chain(each)
         })
     }
 

@@ -387,7 +387,7 @@ mod tests {
         );
         assert_eq!(
             fields::<PackedServer>(),
-            "id pool address host since heard asked query_since xact_since query_number exchange stock vars overrides told_by reported_name cancel_key scanner fate collected times is_obsolete is_asked_in_advance"
+            "id pool address host since heard asked query_since xact_since query_number exchange stock vars set_parameters overrides told_by reported_name cancel_key scanner fate collected times is_obsolete is_asked_in_advance"
         );
     }
 }

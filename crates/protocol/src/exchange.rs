@@ -354,6 +354,7 @@ impl Exchange {
             backend::READY_FOR_QUERY => {
                 self.status = TxStatus::parse(body).ok_or(Surprise)?;
                 self.owed.pop_front();
+                self.give_due();
             }
             backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(Surprise),
             _ => {}

@@ -676,3 +676,18 @@ proptest! {
         }
     }
 }
+
+/// Regression: a Close that the pooler answers, behind a query of its own, was never answered, and the `ReadyForQuery` of its
+/// Sync was more than was asked for. Found by random programs.
+#[test]
+fn an_answer_of_ours_behind_a_query_of_ours_is_due_when_that_has_ended() {
+    let mut exchange = Exchange::default();
+    exchange.asks_ours();
+    exchange.asked_step(Step::Given(b'3'));
+    assert_eq!(exchange.asked(b'S'), Asked::Forward);
+    assert_eq!(exchange.due(), None);
+    assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Ours));
+    assert_eq!((exchange.due(), exchange.outcome()), (Some(b'3'), Some(Outcome::Done)));
+    assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Forward));
+    assert!(exchange.may_end() && exchange.is_proven());
+}

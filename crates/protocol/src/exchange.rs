@@ -339,25 +339,24 @@ impl Exchange {
     }
 
     fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
-        match kind {
+        let has_ended = match kind {
             backend::NOTIFICATION_RESPONSE => return Ok(Answered::Forward),
             backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE | backend::COMMAND_COMPLETE
                 if let Some(Owed::OursAlong { answers }) = self.owed.front_mut() =>
             {
                 *answers -= 1;
-                if *answers == 0 {
-                    self.owed.pop_front();
-                    self.give_due();
-                }
+                *answers == 0
             }
-            backend::READY_FOR_QUERY if self.owed.front() != Some(&Owed::Ours) => return Err(Surprise),
-            backend::READY_FOR_QUERY => {
+            backend::READY_FOR_QUERY if self.owed.front() == Some(&Owed::Ours) => {
                 self.status = TxStatus::parse(body).ok_or(Surprise)?;
-                self.owed.pop_front();
-                self.give_due();
+                true
             }
-            backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(Surprise),
-            _ => {}
+            backend::READY_FOR_QUERY | backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(Surprise),
+            _ => false,
+        };
+        if has_ended {
+            self.owed.pop_front();
+            self.give_due();
         }
         Ok(Answered::Ours)
     }

@@ -751,15 +751,25 @@ pub(crate) fn idle_session_timeout_ends_its_client_and_no_server(house: &House) 
 
 /// A request that comes at the moment at which PostgreSQL ends an idle server gets another server.
 pub(crate) fn idle_session_timeout_of_a_database_ends_no_request(house: &House) {
-    let pooler = follow(house, "state_idle_all", 1);
-    house.postgres.query("alter database state_idle_all set idle_session_timeout = '40ms'");
-    let (mut client, mut random) = (pooler.client("u", "state_idle_all"), Random::new(7));
-    client.run("select 1");
-    wait_until("PostgreSQL has ended the server", LIMIT, || pooler.log().contains("idle-session timeout"));
-    for _ in 0..150 {
-        std::thread::sleep(Duration::from_micros(39_000 + random.next_u64() % 3_000));
-        client.run("select 1");
-    }
+    const CLIENTS: u32 = 30;
+    let pooler = follow(house, "state_idle_all", CLIENTS);
+    house.postgres.query("alter database state_idle_all set idle_session_timeout = '1s'");
+    let clients: Vec<_> = (0..CLIENTS).map(|_| pooler.client("u", "state_idle_all")).collect();
+    pooler.client("u", "state_idle_all").run("select 1");
+    wait_until("PostgreSQL has ended a server", LIMIT, || pooler.log().contains("idle-session timeout"));
+    std::thread::scope(|scope| {
+        for (number, mut client) in clients.into_iter().enumerate() {
+            scope.spawn(move || {
+                let mut random = Random::new(number as u64);
+                for _ in 0..5 {
+                    // Each has a server of its own, so that all are idle from the same moment on.
+                    client.run("select pg_sleep(0.05)");
+                    std::thread::sleep(Duration::from_micros(995_000 + random.next_u64() % 10_000));
+                    client.run("select 1");
+                }
+            });
+        }
+    });
 }
 
 /// A client's SET is sent as it is to a server with another client's settings, by the extended protocol as by Query.

@@ -63,6 +63,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// PostgreSQL ends servers that have been idle for this long: one that has been idle for half of it is checked before it is
+    /// lent, so that its timeout begins anew. Holds until the limits are applied again.
+    pub(crate) fn check_before(&mut self, idle: Duration) {
+        let wanted = (idle / 2).max(CHECK_AFTER_MIN);
+        self.check_after = self.check_after.map(|after| after.min(wanted));
+    }
+
     /// How many servers the pool may have including its reserve; `None` is unlimited.
     pub(crate) fn ceiling(&self) -> Option<u32> {
         let reserve = if self.reserve_after.is_some() { self.reserve_max } else { 0 };
@@ -96,6 +103,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// However soon servers end, of which a client's setting may be the reason, they are not checked before each loan.
+const CHECK_AFTER_MIN: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {

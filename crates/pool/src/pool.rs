@@ -281,12 +281,6 @@ impl Pool {
         self.look_for_expiry(tables);
     }
 
-    /// PostgreSQL ends servers that have been idle for this long: one that has been idle for half of it is checked before it is
-    /// lent, so that its timeout begins anew. Holds until the limits are applied again.
-    pub(crate) fn check_before(&mut self, idle: Duration) {
-        self.limits.check_after = self.limits.check_after.map(|after| after.min(idle / 2));
-    }
-
     /// Closes idle servers above the ceiling of the pool.
     pub(crate) fn trim(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         while self.is_over_ceiling() {

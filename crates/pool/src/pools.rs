@@ -161,7 +161,7 @@ impl Pools {
             }
             Event::EndedIdle { server } => {
                 let since = self.tables.slots.get(server).map_or(now, |slot| slot.since);
-                self.with_pool_of(server, |pool, _| pool.check_before(now.since(since)));
+                self.with_pool_of(server, |pool, _| pool.limits.check_before(now.since(since)));
             }
             Event::Lost { server } => self.free(now, server, Move::Lose, out),
             Event::Closed { server } => self.free(now, server, Move::Close, out),

@@ -234,7 +234,8 @@ const ADMIN_SHUTDOWN: &str = "57P01";
 const SERVERS_OWN: &str = "";
 const CONNECTION_FAILURE: &str = "08006";
 const FEATURE_NOT_SUPPORTED: &str = "0A000";
-const IDLE_SESSION_TIMEOUT: &str = "57P05";
+/// The SQLSTATE with which PostgreSQL ends a session that was idle for too long.
+pub const IDLE_SESSION_TIMEOUT: &str = "57P05";
 const OUT_OF_MEMORY: &str = "53200";
 const TOO_MANY_CONNECTIONS: &str = "53300";
 const CONFIGURATION_LIMIT_EXCEEDED: &str = "53400";

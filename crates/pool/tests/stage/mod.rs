@@ -136,6 +136,7 @@ impl Stage {
             },
             ["set-aside", server] => Event::TakeOutsideSize { server: self.server(server) },
             ["cleaned", server] => Event::Cleaned { server: self.server(server) },
+            ["ended-idle", server] => Event::EndedIdle { server: self.server(server) },
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },
             ["retire-server", server] => Event::RetireServer { server: self.server(server) },

@@ -8,7 +8,7 @@
 use base::Time;
 use measure::Closed;
 use pool::{ClientKey, Event, ServerKey};
-use protocol::fault::Fault;
+use protocol::fault::{Fault, IDLE_SESSION_TIMEOUT};
 use protocol::loan::{OWN_ANSWER_BYTES_MAX, Unfit};
 use reactor::{Io, Level};
 use wire::notice::Notice;
@@ -142,7 +142,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The SQLSTATE with which PostgreSQL ends a session that was idle for too long.
-const IDLE_SESSION_TIMEOUT: &str = "57P05";
 /// The reason that is logged for such a server.
 const ENDLESS: &str = "answer without end to a query of our own";

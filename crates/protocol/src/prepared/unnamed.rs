@@ -263,11 +263,12 @@ impl Unnamed {
         self.last().is_some_and(|(_, parse)| of_parse(parse) == text)
     }
 
-    /// The text of the statement in force, with its zero byte and the types of its parameters, if it is read under these
-    /// parameters as its client has given it.
+    /// The text of the statement in force, with its zero byte and the types of its parameters, if the server lacks it, it is
+    /// short, and it is read under these parameters as its client has given it.
     #[must_use]
-    pub fn text(&self, vars: &Rc<Vars>, tracked: &Tracked) -> Option<&[u8]> {
-        let (parse, (before, _)) = self.reading(vars, tracked)?;
+    pub fn text_to_bring(&self, vars: &Rc<Vars>, tracked: &Tracked, exchange: &Exchange) -> Option<&[u8]> {
+        let (_, parse) = self.last().filter(|(_, parse)| parse.len() <= NAMED_AGAIN_BYTES_MAX)?;
+        let (_, (before, _)) = self.reading(vars, tracked).filter(|_| !self.is_here(exchange))?;
         before.is_empty().then(|| of_parse(parse))
     }
 
@@ -445,6 +446,9 @@ const GIVEN_MAX: usize = 16;
 const TEXTS_BYTES_MAX: usize = 1 << 20;
 /// So much room is kept for the next text, however short that is.
 const SPARE_BYTES_MAX: usize = 8192;
+
+/// A longer statement is not looked for among the named ones: each Bind would pay for its length.
+const NAMED_AGAIN_BYTES_MAX: usize = 8192;
 
 /// A Close of the unnamed statement.
 const CLOSE: [u8; 7] = [frontend::CLOSE, 0, 0, 0, 6, b'S', 0];

@@ -71,7 +71,8 @@ impl Following<'_> {
         if !self.reuses || server.exchange.is_in_good_order() || !is_settled(client) {
             return false;
         }
-        let Some(text) = client.unnamed.text(&client.vars, self.tracked).map(<[u8]>::to_vec) else { return false };
+        let text = client.unnamed.text_to_bring(&client.vars, self.tracked, &server.exchange);
+        let Some(text) = text.map(<[u8]>::to_vec) else { return false };
         let mut out = Vec::new();
         let mut sides = self.sides(client, &mut server.exchange, false, &[], &mut out);
         server.server_statements.names_again(&text, &mut sides).unwrap_or(false)

@@ -68,7 +68,7 @@ pub(crate) fn a_statement_has_spans_of_its_wait_and_of_its_server(house: &House)
     let comment = comment.replace("/*", "/*tracestate='congo%3Dt61rcWkgMzE',");
     first.run("begin");
     let begun = micros();
-    second.ask(&format!("select 'topsecret', 4711, pg_sleep(300e-4) {comment}"));
+    second.ask(&format!("select 'topsecret', 4711.0815, pg_sleep(300e-4) {comment}"));
     pooler.await_pool("spans_wait", "cl_waiting", "1");
     let waits = Instant::now();
     wait_until("20 ms", LIMIT, || waits.elapsed() >= Duration::from_millis(20));
@@ -96,7 +96,7 @@ pub(crate) fn a_statement_has_spans_of_its_wait_and_of_its_server(house: &House)
     assert_eq!(server.attribute("db.response.returned_rows"), "1");
     let first_byte: f64 = server.attribute("trunkline.first_byte_seconds").parse().expect("a number");
     assert!(first_byte >= 0.03, "{server:#?}");
-    for secret in ["topsecret", "4711", "300e-4"] {
+    for secret in ["topsecret", "4711.0815", "300e-4"] {
         assert!(!is_posted(&collector, secret), "{secret}");
     }
     let post = collector.posts().remove(0);
@@ -166,7 +166,7 @@ pub(crate) fn a_prepared_statement_has_them_when_it_is_prepared_and_executed_fir
         client.peer.send(&messages.concat());
         assert!(client.answer().errors.is_empty());
     };
-    let execute = |name: &str| [message::bind("", name, &["4711"]), message::execute("", 0)].concat();
+    let execute = |name: &str| [message::bind("", name, &["topsecret"]), message::execute("", 0)].concat();
     let ((one, one_comment), (two, two_comment), (last, last_comment)) = (trace(1), trace(2), trace(3));
     say(&[
         message::parse("a", &format!("select $1::text {one_comment}")),
@@ -188,8 +188,7 @@ pub(crate) fn a_prepared_statement_has_them_when_it_is_prepared_and_executed_fir
     let spans = collector.spans();
     let count = |trace: &str| roots(&spans).iter().filter(|span| span.trace == trace).count();
     assert_eq!((count(&one), count(&two), count(&last)), (2, 1, 1), "{spans:#?}");
-    assert!(spans.iter().all(|span| span.attribute("db.query.text").is_empty() || !span.attribute("db.query.text").contains("4711")));
-    assert!(!is_posted(&collector, "4711"));
+    assert!(!is_posted(&collector, "topsecret"));
 }
 
 pub(crate) fn a_text_may_come_in_parts_and_be_long(house: &House) {

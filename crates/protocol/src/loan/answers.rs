@@ -308,7 +308,8 @@ impl Answers<'_> {
             }
             backend::ERROR_RESPONSE => server.repeatable.is_refused(),
             // One that comes in parts is given to the client whole, when it is known what it reports.
-            backend::PARAMETER_STATUS => !piece.is_whole() || self.withholds_status(client, server, body),
+            backend::PARAMETER_STATUS if !piece.is_whole() => true,
+            backend::PARAMETER_STATUS => return self.gives_status(client, server, body),
             backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
             // The client is given it with the next answer.
             backend::PARAMETER_DESCRIPTION => server.repeatable.is_sent() && piece.is_whole(),
@@ -324,23 +325,29 @@ impl Answers<'_> {
             false => None,
         };
         match reworded {
-            Some(body) => {
-                let mut error = Vec::with_capacity(HEADER_BYTES + body.len());
-                write::message(&mut error, backend::ERROR_RESPONSE, |out| out.extend_from_slice(&body));
-                Gives::Instead(error.into())
-            }
+            Some(body) => Gives::Instead(message(backend::ERROR_RESPONSE, &body)),
             None => Gives::Message,
         }
     }
 
-    /// Whether the client is not sent this `ParameterStatus`.
-    fn withholds_status(&self, client: &ClientSession, server: &ServerSession, status: &[u8]) -> bool {
+    /// What the client is given of this `ParameterStatus`, which has arrived completely.
+    fn gives_status(&self, client: &ClientSession, server: &ServerSession, status: &[u8]) -> Gives {
         // While an answer is hidden, the parameter returns to its old value as soon as the server has read the message for which
         // it was changed.
-        server.exchange.is_hiding()
+        if server.exchange.is_hiding()
             || client.has_been_told(self.tracked, status)
-            || client.has_reset(self.tracked, status)
             || server.is_applied_along && client.has_set(self.tracked, status)
+        {
+            return Gives::Nothing;
+        }
+        let Some((name, value)) = backend::parameter_status(status) else { return Gives::Message };
+        match client.value_for(self.tracked, name, value) {
+            own if own == value => Gives::Message,
+            own if self.tracked.reported_place(name).is_some_and(|place| client.vars.get(place) == Some(own)) => {
+                Gives::Nothing
+            }
+            own => Gives::Instead(parameter_status(name, own)),
+        }
     }
 
     /// The server has sent `ReadyForQuery`.
@@ -395,11 +402,10 @@ impl Answers<'_> {
             backend::PARAMETER_STATUS => {
                 if let Some(body) = server.gather(piece, body) {
                     let is_part = !piece.is_whole() && !was_ours;
-                    if client.as_deref().is_some_and(|client| is_part && !self.withholds_status(client, server, &body))
-                    {
-                        let mut status = Vec::with_capacity(HEADER_BYTES + body.len());
-                        write::message(&mut status, backend::PARAMETER_STATUS, |out| out.extend_from_slice(&body));
-                        to_client.send(status.into());
+                    match client.as_deref().filter(|_| is_part).map(|client| self.gives_status(client, server, &body)) {
+                        Some(Gives::Message) => to_client.send(message(backend::PARAMETER_STATUS, &body)),
+                        Some(Gives::Instead(own)) => to_client.send(own),
+                        Some(Gives::Nothing) | None => {}
                     }
                     self.parameter(client, server, &body);
                 }
@@ -476,7 +482,7 @@ impl Answers<'_> {
             server.reported_name = None;
         }
         let is_known = is_known(server.vars.get(place) == Some(value), client.is_some());
-        let client = client.filter(|client| self.shares_parameters && !client.resets(self.tracked, name));
+        let client = client.filter(|_| self.shares_parameters);
         let has_same = client.as_ref().is_some_and(|client| Rc::ptr_eq(&client.vars, &server.vars));
         if !is_known {
             server.vars = self.known.with(&server.vars, place, value);
@@ -485,12 +491,12 @@ impl Answers<'_> {
                 server.server_statements.doubt_this_loan();
             }
         }
-        match client {
-            Some(client) if has_same => client.vars = server.vars.clone(),
-            Some(client) if client.vars.get(place) != Some(value) => {
-                client.vars = self.known.with(&client.vars, place, value);
-            }
-            _ => {}
+        let Some(client) = client else { return };
+        let own = client.value_for(self.tracked, name, value);
+        if has_same && own == value {
+            client.vars = server.vars.clone();
+        } else if client.vars.get(place) != Some(own) {
+            client.vars = self.known.with(&client.vars, place, own);
         }
     }
 
@@ -516,7 +522,7 @@ impl Answers<'_> {
     }
 
     /// The server is ready, received its client's `application_name` along with the request, and has not reported one
-    /// since: the request has set the name that was reported last, and the client is sent that name, unless it has reset its own.
+    /// since: the request has set the name that was reported last, or reset it, and the client is sent its own.
     fn keep_name(
         &mut self,
         client: Option<&mut ClientSession>,
@@ -525,13 +531,27 @@ impl Answers<'_> {
     ) {
         let Some(name) = server.reported_name.take() else { return };
         let place = self.tracked.application_name();
-        if client.as_ref().is_some_and(|client| !client.resets(self.tracked, "application_name")) {
-            let mut status = Vec::new();
-            write::parameter_status(&mut status, "application_name", &name);
-            to_client.send(status.into());
+        if let Some(client) = client.as_deref() {
+            let own = client.value_for(self.tracked, "application_name", &name);
+            if own == &*name || client.vars.get(place) != Some(own) {
+                to_client.send(parameter_status("application_name", own));
+            }
         }
         self.parameter_is(client, server, (place, "application_name"), &name);
     }
+}
+
+/// A message of ours for a client.
+fn message(kind: u8, body: &[u8]) -> Box<[u8]> {
+    let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
+    write::message(&mut message, kind, |out| out.extend_from_slice(body));
+    message.into()
+}
+
+fn parameter_status(name: &str, value: &str) -> Box<[u8]> {
+    let mut status = Vec::new();
+    write::parameter_status(&mut status, name, value);
+    status.into()
 }
 
 /// Counts a message, and settles steps and the unnamed statement.

@@ -136,16 +136,14 @@ impl ClientSession {
         self.session_effects.as_ref()?.effects_on_parameters()
     }
 
-    /// Whether the client's request certainly resets this parameter, which then has the value of the client's startup packet.
-    pub(super) fn resets(&self, tracked: &Tracked, name: &str) -> bool {
-        let is_reset = self.effects_on_parameters().is_some_and(|effects| effects.is_reset(name));
-        is_reset && tracked.startup_place(name).is_some()
-    }
-
-    /// Whether this `ParameterStatus` reports a parameter that the client's request resets.
-    pub(super) fn has_reset(&self, tracked: &Tracked, status: &[u8]) -> bool {
-        self.session_effects.is_some()
-            && backend::parameter_status(status).is_some_and(|(name, _)| self.resets(tracked, name))
+    /// The client's value of a parameter of which a server reports this value. The server reports its own where the client's
+    /// request has reset the parameter, and the client's is the one of its startup packet.
+    pub(super) fn value_for<'v>(&'v self, tracked: &Tracked, name: &str, reported: &'v str) -> &'v str {
+        let place = tracked.startup_place(name);
+        let initial = place.and_then(|place| self.initial_vars.get(place)).filter(|initial| *initial != reported);
+        let effects = initial.and_then(|_| self.effects_on_parameters());
+        let is_reset = |effects: &Effects| effects.is_reset(name) && !effects.set_to(name, reported);
+        if effects.is_some_and(is_reset) { initial.unwrap_or(reported) } else { reported }
     }
 
     /// Whether this `ParameterStatus` reports a value that the client has set itself: its `application_name`, or a

@@ -52,6 +52,21 @@ impl Effects {
         })
     }
 
+    /// Whether a statement among them sets a setting to this value, as it is spelled.
+    #[must_use]
+    pub fn set_to(&self, name: &str, value: &str) -> bool {
+        let is_value = |certain: Certain<'_>| match certain {
+            Certain::Value(set) => set.eq_ignore_ascii_case(value),
+            Certain::First => false,
+        };
+        self.acts().any(|act| match act {
+            Act::Set(changes) => changes
+                .iter()
+                .any(|change| change.name.eq_ignore_ascii_case(name) && change.certain().is_some_and(is_value)),
+            _ => false,
+        })
+    }
+
     /// The settings that the statements set, in order, and whether each is reset; `None` where all are reset.
     pub fn settings(&self) -> impl Iterator<Item = Option<(&str, bool)>> {
         self.acts().flat_map(|act| {

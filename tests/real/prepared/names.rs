@@ -437,6 +437,24 @@ pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     client.run("commit");
 }
 
+/// Regression: a client closed its last statement, and named it in a text of which only the header came along. The server had
+/// the statement under that name still, and executed it. Found by random programs.
+pub(crate) fn a_text_in_pieces_does_not_use_a_name_that_was_closed_before(house: &House) {
+    let stage = Stage::open(house, "names_closed_torn");
+    let (mut client, messages) = (stage.pooled(), [close("s1"), query("execute s1")].concat());
+    for cut in 1..messages.len() {
+        client.run("begin");
+        told(&mut client, &[prepare("s1", "select 1"), vec![query("execute s1")]].concat());
+        let (first, rest) = messages.split_at(cut);
+        client.peer.send(first);
+        // The pooler has read the first piece when it answers another client's command that came after it.
+        stage.pooler.console("show version");
+        client.peer.send(rest);
+        assert_eq!(client.answer().error().code, "26000", "cut at {cut}");
+        client.run("rollback");
+    }
+}
+
 /// PostgreSQL uses 63 bytes of a name, so that two names with the same beginning are the same: what is known of the one must
 /// not be applied to the other separately.
 pub(crate) fn of_a_long_name_as_much_counts_as_postgresql_looks_at(house: &House) {

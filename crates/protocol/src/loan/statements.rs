@@ -316,7 +316,9 @@ impl Following<'_> {
     /// has prepared by the protocol.
     fn may_say_names(&self, client: &ClientSession, server: &ServerSession, body_bytes: usize) -> bool {
         let has_names = client.names.as_ref().is_some_and(|names| names.count() > 0);
-        self.max > 0 && self.follows && has_names && body_bytes <= SAYING_BYTES_MAX && is_read(server)
+        // The server may have a name that the client has closed since.
+        let may_have = has_names || client.names.is_some() && server.server_statements.has_own();
+        self.max > 0 && self.follows && may_have && body_bytes <= SAYING_BYTES_MAX && is_read(server)
     }
 
     fn collect(

@@ -39,6 +39,9 @@ pub struct Exchange {
     /// The server has begun to answer the oldest owed item.
     has_begun: bool,
     count: Count,
+    /// The client has sent CopyFail into a COPY of the extended protocol, and no Sync since.
+    #[serde(default)]
+    has_failed_copy: bool,
     /// An Execute was sent that no Sync has followed yet.
     #[serde(default)]
     has_executed: bool,
@@ -107,7 +110,7 @@ impl Exchange {
         }
         match kind {
             frontend::SYNC => {
-                (self.is_skipping, self.has_executed) = (false, false);
+                (self.is_skipping, self.has_executed, self.has_failed_copy) = (false, false, false);
                 self.syncs += 1;
                 self.owed.push_back(Owed::Sync);
             }
@@ -147,7 +150,10 @@ impl Exchange {
         match kind {
             frontend::COPY_DATA | frontend::FLUSH => {}
             frontend::SYNC => self.stray_syncs += 1,
-            frontend::COPY_DONE | frontend::COPY_FAIL => self.is_copying_in = false,
+            frontend::COPY_DONE | frontend::COPY_FAIL => {
+                self.is_copying_in = false;
+                self.has_failed_copy = kind == frontend::COPY_FAIL && self.has_open_batch();
+            }
             _ => return Asked::Unexpected,
         }
         Asked::Forward
@@ -684,6 +690,14 @@ impl Exchange {
     pub fn awaits_ready(&self) -> bool {
         let last = self.owed.iter().rev().find(|owed| **owed != Owed::CopyEnd);
         !self.is_copying_in && matches!(last, Some(Owed::Query | Owed::Function | Owed::Sync))
+    }
+
+    /// Whether the server certainly sends an answer before it reads a message that is sent now: the request before it is complete,
+    /// or the client has failed a COPY. Other answers of the extended protocol stay in PostgreSQL's buffer until a Sync or Flush.
+    #[must_use]
+    pub fn answers_first(&self) -> bool {
+        let fails = self.has_failed_copy && !self.is_skipping;
+        self.is_proven() && (fails || self.awaits_ready())
     }
 
     /// The transaction status that the server reported last.

@@ -68,6 +68,29 @@ fn a_whole_request_awaits_its_ready_and_a_sync_that_a_copy_ignores_none() {
     }
 }
 
+/// A Terminate waits for these answers, and would wait forever for others.
+#[test]
+fn the_next_message_is_read_behind_certain_answers() {
+    for story in [">Q", ">PBES", ">F", ">Q <G >f", ">PBE <12G >f", ">Q <G >f <E <ZI >PBES", ">PBE <12 >Q"] {
+        assert!(play(story).answers_first(), "{story}");
+    }
+    for story in [
+        "",
+        ">P",
+        ">PBE",
+        ">Q <C <ZI",
+        ">Q <G",
+        ">PBES <12G",
+        ">PBE <12G >c",
+        ">PBE <12G >f <E",
+        ">PBE <12G >f <E >S <ZI >P",
+        ">Q <G >f <E <ZI >P",
+        ">Q <G >f <E <ZI",
+    ] {
+        assert!(!play(story).answers_first(), "{story}");
+    }
+}
+
 #[test]
 fn an_open_transaction_keeps_the_loan() {
     goes_on(">Q <C <ZT");

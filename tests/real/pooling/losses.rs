@@ -88,6 +88,64 @@ pub(crate) fn a_server_terminated_while_running_ends_its_client_with_its_words(h
     pooler.client("u", "loss_running").run("select 1");
 }
 
+/// As on a direct connection; the query was cancelled.
+pub(crate) fn what_stands_before_a_terminate_is_run_and_answered(house: &House) {
+    let database = "loss_terminate";
+    let pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut direct = house.postgres.client(database);
+    direct.run("create table told (who text)");
+    let insert = |who: &str| format!("insert into told select '{who}' from pg_sleep(0.2)");
+    let executed = |sql: &str| [message::parse("", sql), message::bind("", "", &[]), message::execute("", 0)].concat();
+    let rest = |client: &mut Client| {
+        client.peer.send(&message::terminate());
+        let mut said = Vec::new();
+        while let Ok(frame) = client.peer.frame() {
+            let text = if frame.tag == b'E' { Complaint::read(&frame).code } else { String::new() };
+            said.push((char::from(frame.tag), text));
+        }
+        said
+    };
+    let both = || [pooler.address(), house.postgres.address()].map(|address| Client::login(address, "u", database));
+    for messages in [
+        message::query(&insert("query")),
+        message::query("select 1/0"),
+        [message::query("select 1"), message::query("select 2")].concat(),
+        [executed(&insert("batch")), message::sync()].concat(),
+        // Without a Sync, PostgreSQL keeps the answers and rolls back.
+        executed("insert into told values ('unsynced')"),
+        [message::query("copy told from stdin"), message::frame(b'f', b"no more\0")].concat(),
+        message::query("begin"),
+    ] {
+        let [ours, theirs] = both().map(|mut client| {
+            client.peer.send(&messages);
+            rest(&mut client)
+        });
+        assert_eq!(ours, theirs);
+    }
+    let [ours, theirs] = both().map(|mut client| {
+        client.peer.send(&[executed("copy told from stdin"), message::frame(b'H', b"")].concat());
+        while client.peer.frame().expect("the answer").tag != b'G' {}
+        client.peer.send(&message::frame(b'f', b"no more\0"));
+        rest(&mut client)
+    });
+    assert_eq!(ours, theirs);
+    // A client that does not wait for the answer, neither for a server.
+    let mut other = pooler.client("u", database);
+    other.run("begin");
+    let mut hasty = pooler.client("u", database);
+    hasty.peer.send(&[message::query(&insert("queued")), message::terminate()].concat());
+    drop(hasty.peer);
+    pooler.await_pool(database, "cl_waiting", "1");
+    other.run("commit");
+    let mut hasty = pooler.client("u", database);
+    hasty.peer.send(&[message::query(&insert("gone")), message::terminate()].concat());
+    drop(hasty.peer);
+    let told = "select string_agg(who || ' ' || count, ', ' order by who) from (select who, count(*) from told group by 1) as told";
+    wait_until("all is told", LIMIT, || direct.value(told) == "batch 2, gone 1, query 2, queued 1");
+    other.run("select 1");
+    pooler.await_pool(database, "sv_active", "0");
+}
+
 pub(crate) fn the_query_of_a_killed_client_is_cancelled_within_a_second(house: &House) {
     let pooler = house.pooler("loss_killed", &["default_pool_size = 1"]);
     let mut child = spawn(&pooler, "loss_killed", "select pg_sleep(60)");

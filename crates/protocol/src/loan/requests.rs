@@ -10,7 +10,7 @@ use std::rc::Rc;
 use base::{Key, Time};
 use wire::backend::TxStatus;
 use wire::frame::Part;
-use wire::{Piece, Scanner, Step, frontend};
+use wire::{Piece, Scanner, Step, frontend, write};
 
 use super::client_session::{ClientSession, RequestFate};
 use super::reading::{Reading, Texts, may_name_ours};
@@ -281,7 +281,14 @@ impl Stations<'_> {
         }
         if let Part::First { carried, body_bytes } = piece.part {
             if piece.kind == frontend::TERMINATE {
-                return Err(Then::Leave);
+                if !server.exchange.answers_first() {
+                    return Err(Then::Leave);
+                }
+                // PostgreSQL reads it when the requests before it are answered. What stands behind it is never read.
+                (client.scanner, client.fate) = (Scanner::default(), RequestFate::Forward);
+                let mut terminate = Vec::new();
+                write::bare(&mut terminate, frontend::TERMINATE);
+                return Err(Then::HoldInstead(terminate));
             }
             count(client, server, counted(server, piece.kind, body_bytes)).map_err(Then::Fail)?;
             let begins = was_at_rest && !server.exchange.owes_client_nothing();

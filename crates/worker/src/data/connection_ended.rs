@@ -9,7 +9,7 @@ use base::Key;
 use pool::ServerKey;
 use reactor::{End, Io, Level};
 
-use crate::data::client::{Client, ClientStage, Ready};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::server::{Securing, ServerStage};
 use crate::worker::Worker;
 
@@ -25,9 +25,24 @@ impl<I: Io> Worker<I> {
             self.drop_client(key, "cancel request");
             return;
         }
-        // Its Terminate may be held, unread, behind a probe or in the wait queue of its pool.
-        let has_said_goodbye = self.clients.ready(key).is_some_and(Ready::has_said_goodbye);
-        self.part_from_client(key, if has_said_goodbye { "client close request" } else { "client unexpected eof" });
+        // PostgreSQL runs what stands before a Terminate, whether or not anybody still reads the answers.
+        if self.clients.ready(key).is_some_and(Ready::has_said_goodbye) {
+            if !self.is_heard_out(key) {
+                self.part_from_client(key, "client close request");
+            }
+            return;
+        }
+        self.part_from_client(key, "client unexpected eof");
+    }
+
+    /// Whether a client that has sent its Terminate, and closed its connection, stays until the requests before that are
+    /// answered. The kernel takes no more bytes for it, so one that has not read its answers would stop its server.
+    fn is_heard_out(&self, key: Key) -> bool {
+        let has_request = self.clients.ready(key).is_some_and(|ready| match ready.link {
+            Link::Loan(_) | Link::Waiting(_) | Link::Delayed(_) => !ready.is_leaving,
+            Link::None => false,
+        });
+        has_request && !self.is_behind(key)
     }
 
     /// A server has closed its connection, or it broke.

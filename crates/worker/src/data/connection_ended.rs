@@ -8,9 +8,10 @@ use std::sync::Arc;
 use base::Key;
 use pool::ServerKey;
 use reactor::{End, Io, Level};
+use wire::frame::HEADER_BYTES;
 
 use crate::data::client::{Client, ClientStage, Link, Ready};
-use crate::data::server::{Securing, ServerStage};
+use crate::data::server::{Securing, Server, ServerStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -38,10 +39,15 @@ impl<I: Io> Worker<I> {
     /// Whether a client that has sent its Terminate, and closed its connection, stays until the requests before that are
     /// answered. The kernel takes no more bytes for it, so one that has not read its answers would stop its server.
     fn is_heard_out(&self, key: Key) -> bool {
-        let has_request = self.clients.ready(key).is_some_and(|ready| match ready.link {
-            Link::Loan(_) | Link::Waiting(_) | Link::Delayed(_) => !ready.is_leaving,
+        let Some(ready) = self.clients.ready(key).filter(|ready| !ready.is_leaving) else { return false };
+        let is_owed = |server| {
+            self.servers.get(server).is_some_and(|server: &Server| !server.session.exchange.owes_client_nothing())
+        };
+        let has_request = match ready.link {
+            Link::Loan(server) => is_owed(server) || ready.held.as_ref().is_some_and(|held| held.len() > HEADER_BYTES),
+            Link::Waiting(_) | Link::Delayed(_) => true,
             Link::None => false,
-        });
+        };
         has_request && !self.is_behind(key)
     }
 

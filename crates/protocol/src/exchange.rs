@@ -24,6 +24,8 @@ use crate::planted::{
 
 pub use crate::owed::{Answered, Outcome, Step};
 
+mod copy;
+
 /// The protocol state between a client and its server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Exchange {
@@ -140,19 +142,6 @@ impl Exchange {
                     Some(Owed::Batch { answers }) => *answers += 1,
                     _ => self.owed.push_back(Owed::Batch { answers: 1 }),
                 }
-            }
-            _ => return Asked::Unexpected,
-        }
-        Asked::Forward
-    }
-
-    fn asked_in_copy(&mut self, kind: u8) -> Asked {
-        match kind {
-            frontend::COPY_DATA | frontend::FLUSH => {}
-            frontend::SYNC => self.stray_syncs += 1,
-            frontend::COPY_DONE | frontend::COPY_FAIL => {
-                self.is_copying_in = false;
-                self.has_failed_copy = kind == frontend::COPY_FAIL && self.has_open_batch();
             }
             _ => return Asked::Unexpected,
         }
@@ -442,17 +431,6 @@ impl Exchange {
         (messages > 0).then(|| first..=first + messages - 1)
     }
 
-    /// Whether only the stray Syncs of a COPY that has failed are in doubt, where this COPY is the oldest item. What was
-    /// sent behind a COPY of the extended protocol is skipped up to a Sync, and which Sync that is depends on how far the
-    /// COPY has read.
-    fn will_be_settled(&self) -> bool {
-        match self.owed.front() {
-            Some(Owed::Query) => true,
-            Some(Owed::Batch { answers: 0 | 1 }) => matches!(self.owed.get(1), None | Some(Owed::Sync)),
-            _ => false,
-        }
-    }
-
     /// Removes this many of the oldest items, which the server does not answer.
     fn skip(&mut self, count: usize) {
         self.has_begun = false;
@@ -547,31 +525,6 @@ impl Exchange {
             self.stray_syncs = 0;
         }
         Ok(Answered::Forward)
-    }
-
-    /// From now on the server reads CopyData and ignores the Syncs that are on their way to it, up to the end of the
-    /// COPY.
-    fn copy_begins(&mut self) {
-        let end = self.owed.iter().position(|owed| *owed == Owed::CopyEnd);
-        let before = self.owed.len();
-        // Any other message before the end violates the protocol: the COPY fails when it reads the message, or has failed
-        // before.
-        let is_mixed = self.owed.range(1..end.unwrap_or(before)).any(|owed| *owed != Owed::Sync);
-        if is_mixed || matches!(self.owed.front(), Some(Owed::Batch { answers: 2.. })) {
-            self.count = Count::Lost;
-        }
-        let mut left = end.unwrap_or(before);
-        self.owed.retain(|owed| {
-            let is_ignored = *owed == Owed::Sync && left > 0;
-            left = left.saturating_sub(1);
-            !is_ignored
-        });
-        let ignored = before - self.owed.len();
-        self.stray_syncs += ignored as u32;
-        match end {
-            Some(end) => drop(self.owed.remove(end - ignored)),
-            None => self.is_copying_in = true,
-        }
     }
 
     /// A loan may end when the server owes nothing and stands outside a transaction.

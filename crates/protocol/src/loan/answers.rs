@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::rc::Rc;
 
 use wire::backend::{self, TxStatus};
 use wire::frame::{HEADER_BYTES, Part};
@@ -14,13 +13,12 @@ use wire::notice::Notice;
 use wire::{MESSAGE_BYTES_MAX, Piece, Step, write};
 
 use super::client_session::ClientSession;
-use super::life::Life;
 use super::server_session::{AnswerFate, ServerSession};
 use super::statements::unnamed_fails;
 use super::{described, tags};
 use crate::exchange::{Answered, Surprise};
-use crate::planted::{carried_header, is_answer, is_known};
-use crate::vars::{Known, Tracked, Vars};
+use crate::planted::{carried_header, is_answer};
+use crate::vars::{Known, Tracked};
 
 /// Takes the bytes for the client, in the order in which they are to be sent.
 pub trait ToClient {
@@ -132,7 +130,7 @@ enum Counted {
 }
 
 /// What the client receives for a message that begins.
-enum Gives {
+pub(super) enum Gives {
     /// The message as it comes.
     Message,
     /// Nothing.
@@ -330,26 +328,6 @@ impl Answers<'_> {
         }
     }
 
-    /// What the client is given of this `ParameterStatus`, which has arrived completely.
-    fn gives_status(&self, client: &ClientSession, server: &ServerSession, status: &[u8]) -> Gives {
-        // While an answer is hidden, the parameter returns to its old value as soon as the server has read the message for which
-        // it was changed.
-        if server.exchange.is_hiding()
-            || client.has_been_told(self.tracked, status)
-            || server.is_applied_along && client.has_set(self.tracked, status)
-        {
-            return Gives::Nothing;
-        }
-        let Some((name, value)) = backend::parameter_status(status) else { return Gives::Message };
-        match client.value_for(self.tracked, name, value) {
-            own if own == value => Gives::Message,
-            own if self.tracked.reported_place(name).is_some_and(|place| client.vars.get(place) == Some(own)) => {
-                Gives::Nothing
-            }
-            own => Gives::Instead(parameter_status(name, own)),
-        }
-    }
-
     /// The server has sent `ReadyForQuery`.
     fn ready(
         &self,
@@ -460,85 +438,6 @@ impl Answers<'_> {
             _ => None,
         }
     }
-
-    /// Handles a `ParameterStatus`; a client that has the server receives the same message.
-    fn parameter(&mut self, client: Option<&mut ClientSession>, server: &mut ServerSession, status: &[u8]) {
-        if let Some((name, value)) = backend::parameter_status(status)
-            && let Some(place) = self.tracked.reported_place(name)
-        {
-            self.parameter_is(client, server, (place, name), value);
-        }
-    }
-
-    fn parameter_is(
-        &mut self,
-        client: Option<&mut ClientSession>,
-        server: &mut ServerSession,
-        (place, name): (usize, &str),
-        value: &str,
-    ) {
-        let is_name = place == self.tracked.application_name();
-        if is_name {
-            server.reported_name = None;
-        }
-        let is_known = is_known(server.vars.get(place) == Some(value), client.is_some());
-        let client = client.filter(|_| self.shares_parameters);
-        let has_same = client.as_ref().is_some_and(|client| Rc::ptr_eq(&client.vars, &server.vars));
-        if !is_known {
-            server.vars = self.known.with(&server.vars, place, value);
-            // The client may have left before it received the message.
-            if !is_name && self.tracked.is_followed(place) {
-                server.server_statements.doubt_this_loan();
-            }
-        }
-        let Some(client) = client else { return };
-        let own = client.value_for(self.tracked, name, value);
-        if has_same && own == value {
-            client.vars = server.vars.clone();
-        } else if client.vars.get(place) != Some(own) {
-            client.vars = self.known.with(&client.vars, place, own);
-        }
-    }
-
-    /// The server is ready. Returns the client's parameters if its request has changed some and the server has not reported that:
-    /// those that are reset go back to the client's startup values, not to those of the server; and a request that was sent without its
-    /// client's settings, or together with them, may have set what the server had already.
-    #[cold]
-    fn vars_after(&self, client: &ClientSession, server: &ServerSession) -> Option<Vars> {
-        let effects = client.effects_on_parameters();
-        let is_reset = |name: &str| effects.is_some_and(|effects| effects.is_reset(name));
-        let decides = |name: &str| effects.is_some_and(|effects| effects.decides(name));
-        let mut vars = client.vars.reset(&client.initial_vars, self.tracked, is_reset);
-        // The server has its client's settings since before the request, so that its values are those of the client.
-        let has_all = server.is_applied_along && matches!(server.life, Life::Running);
-        if has_all || matches!(server.life, Life::Unapplied) {
-            for (place, name, value) in server.vars.unlike(&client.vars, self.tracked) {
-                if decides(name) || has_all && self.tracked.is_of_session(place) && !is_reset(name) {
-                    vars.get_or_insert_with(|| (*client.vars).clone()).set(place, value);
-                }
-            }
-        }
-        vars
-    }
-
-    /// The server is ready, received its client's `application_name` along with the request, and has not reported one
-    /// since: the request has set the name that was reported last, or reset it, and the client is sent its own.
-    fn keep_name(
-        &mut self,
-        client: Option<&mut ClientSession>,
-        server: &mut ServerSession,
-        to_client: &mut impl ToClient,
-    ) {
-        let Some(name) = server.reported_name.take() else { return };
-        let place = self.tracked.application_name();
-        if let Some(client) = client.as_deref() {
-            let own = client.value_for(self.tracked, "application_name", &name);
-            if own == &*name || client.vars.get(place) != Some(own) {
-                to_client.send(parameter_status("application_name", own));
-            }
-        }
-        self.parameter_is(client, server, (place, "application_name"), &name);
-    }
 }
 
 /// A message of ours for a client.
@@ -546,12 +445,6 @@ fn message(kind: u8, body: &[u8]) -> Box<[u8]> {
     let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
     write::message(&mut message, kind, |out| out.extend_from_slice(body));
     message.into()
-}
-
-fn parameter_status(name: &str, value: &str) -> Box<[u8]> {
-    let mut status = Vec::new();
-    write::parameter_status(&mut status, name, value);
-    status.into()
 }
 
 /// Counts a message, and settles steps and the unnamed statement.

@@ -21,6 +21,7 @@ mod client_session;
 mod described;
 mod ending;
 mod life;
+mod parameter_status;
 mod reading;
 mod request_text;
 mod requests;

@@ -63,12 +63,18 @@ impl Tracked {
     /// The index of a parameter that servers may report and clients may set in their startup packets.
     #[must_use]
     pub fn startup_place(&self, name: &str) -> Option<usize> {
-        self.reported_place(name).filter(|place| *place < self.startup)
+        self.reported_place(name).filter(|place| self.is_of_startup(*place))
     }
 
     /// The names of those that are followed as parameters in any case, in order of their index.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.reported_names().take(self.followed)
+    }
+
+    /// Whether a startup packet may set the parameter at this index.
+    #[must_use]
+    pub fn is_of_startup(&self, place: usize) -> bool {
+        place < self.startup
     }
 
     /// The index and name of each that a startup packet may set.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use wire::frame::HEADER_BYTES;
-use wire::{Scanner, backend, frontend};
+use wire::{Scanner, frontend};
 
 use super::reading::Torn;
 use super::statements::Collected;
@@ -122,13 +122,10 @@ impl ClientSession {
         if self.subscriptions.is_some() { Some(self.subscriptions(losses)) } else { None }
     }
 
-    /// Whether this `ParameterStatus` reports the value that the client has been told last, of a parameter that is not followed
-    /// as one in any case: the server has been given the client's settings, or loses those of another client.
-    pub(super) fn has_been_told(&self, tracked: &Tracked, status: &[u8]) -> bool {
-        backend::parameter_status(status).is_some_and(|(name, value)| {
-            let place = tracked.reported_place(name).filter(|place| !tracked.is_followed(*place));
-            place.is_some_and(|place| self.vars.get(place) == Some(value))
-        })
+    /// Whether this is the value that the client has been told last, of a parameter that is not followed as one in any case: the
+    /// server has been given the client's settings, or loses those of another client.
+    pub(super) fn has_been_told(&self, tracked: &Tracked, place: usize, value: &str) -> bool {
+        !tracked.is_followed(place) && self.vars.get(place) == Some(value)
     }
 
     /// What the client's request certainly does to parameters that servers report.
@@ -136,21 +133,25 @@ impl ClientSession {
         self.session_effects.as_ref()?.effects_on_parameters()
     }
 
-    /// The client's value of a parameter of which a server reports this value. The server reports its own where the client's
-    /// request has reset the parameter, and the client's is the one of its startup packet.
-    pub(super) fn value_for<'v>(&'v self, tracked: &Tracked, name: &str, reported: &'v str) -> &'v str {
-        let place = tracked.startup_place(name);
-        let initial = place.and_then(|place| self.initial_vars.get(place)).filter(|initial| *initial != reported);
-        let effects = initial.and_then(|_| self.effects_on_parameters());
-        let is_reset = |effects: &Effects| effects.is_reset(name) && !effects.set_to(name, reported);
-        if effects.is_some_and(is_reset) { initial.unwrap_or(reported) } else { reported }
+    /// The client's value of the parameter at this index of [`Tracked`], of which a server reports this value. The server reports
+    /// its own where the client's request has reset the parameter, and the client's is the one of its startup packet.
+    pub(super) fn value_for<'v>(
+        &'v self,
+        tracked: &Tracked,
+        (place, name): (usize, &str),
+        reported: &'v str,
+    ) -> &'v str {
+        let Some(effects) = self.effects_on_parameters().filter(|_| tracked.is_of_startup(place)) else {
+            return reported;
+        };
+        let initial = self.initial_vars.get(place).filter(|initial| *initial != reported);
+        initial.filter(|_| effects.is_reset(name) && !effects.set_to(name, reported)).unwrap_or(reported)
     }
 
-    /// Whether this `ParameterStatus` reports a value that the client has set itself: its `application_name`, or a
-    /// setting that a server reports although it is not known to, such as one of an extension.
-    pub(super) fn has_set(&self, tracked: &Tracked, status: &[u8]) -> bool {
-        let Some((name, value)) = backend::parameter_status(status) else { return false };
-        match tracked.place(name) {
+    /// Whether the client has set this value, which a server reports, itself: its `application_name`, or a setting that a
+    /// server reports although it is not known to, such as one of an extension.
+    pub(super) fn has_set(&self, tracked: &Tracked, (place, name): (Option<usize>, &str), value: &str) -> bool {
+        match place.filter(|place| tracked.is_followed(*place)) {
             Some(place) => place == tracked.application_name() && self.vars.get(place) == Some(value),
             None => {
                 let overrides = self.overrides.as_ref();
@@ -221,7 +222,6 @@ impl ClientSession {
 
 #[cfg(test)]
 mod tests {
-    use wire::write;
 
     use super::*;
     use crate::prepared::StatementRegistry;
@@ -229,12 +229,6 @@ mod tests {
     fn session() -> (ClientSession, Tracked) {
         let tracked = Tracked::new([]);
         (ClientSession::new(0, Rc::new(Vars::new(&tracked))), tracked)
-    }
-
-    fn status(name: &str, value: &str) -> Vec<u8> {
-        let mut message = Vec::new();
-        write::parameter_status(&mut message, name, value);
-        message.split_off(wire::frame::HEADER_BYTES)
     }
 
     #[test]
@@ -256,11 +250,11 @@ mod tests {
             ("search_path", "tenant_b", false),
             ("work_mem", "tenant_a", false),
         ] {
-            assert_eq!(client.has_set(&tracked, &status(name, value)), is_own, "{name} {value}");
+            let place = tracked.reported_place(name);
+            assert_eq!(client.has_set(&tracked, (place, name), value), is_own, "{name} {value}");
         }
-        assert!(!client.has_set(&tracked, b"application_name"), "it cannot be read");
         client.overrides = None;
-        assert!(!client.has_set(&tracked, &status("search_path", "tenant_a")));
+        assert!(!client.has_set(&tracked, (None, "search_path"), "tenant_a"));
     }
 
     #[test]

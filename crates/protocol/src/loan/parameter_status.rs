@@ -20,18 +20,20 @@ impl Answers<'_> {
     pub(super) fn gives_status(&self, client: &ClientSession, server: &ServerSession, status: &[u8]) -> Gives {
         // While an answer is hidden, the parameter returns to its old value as soon as the server has read the message for which
         // it was changed.
-        if server.exchange.is_hiding()
-            || client.has_been_told(self.tracked, status)
-            || server.is_applied_along && client.has_set(self.tracked, status)
-        {
+        if server.exchange.is_hiding() {
             return Gives::Nothing;
         }
         let Some((name, value)) = backend::parameter_status(status) else { return Gives::Message };
-        match client.value_for(self.tracked, name, value) {
+        let place = self.tracked.reported_place(name);
+        if place.is_some_and(|place| client.has_been_told(self.tracked, place, value))
+            || server.is_applied_along && client.has_set(self.tracked, (place, name), value)
+        {
+            return Gives::Nothing;
+        }
+        let Some(place) = place else { return Gives::Message };
+        match client.value_for(self.tracked, (place, name), value) {
             own if own == value => Gives::Message,
-            own if self.tracked.reported_place(name).is_some_and(|place| client.vars.get(place) == Some(own)) => {
-                Gives::Nothing
-            }
+            own if client.vars.get(place) == Some(own) => Gives::Nothing,
             own => Gives::Instead(parameter_status(name, own)),
         }
     }
@@ -67,7 +69,7 @@ impl Answers<'_> {
             }
         }
         let Some(client) = client else { return };
-        let own = client.value_for(self.tracked, name, value);
+        let own = client.value_for(self.tracked, (place, name), value);
         if has_same && own == value {
             client.vars = server.vars.clone();
         } else if client.vars.get(place) != Some(own) {
@@ -107,7 +109,7 @@ impl Answers<'_> {
         let Some(name) = server.reported_name.take() else { return };
         let place = self.tracked.application_name();
         if let Some(client) = client.as_deref() {
-            let own = client.value_for(self.tracked, "application_name", &name);
+            let own = client.value_for(self.tracked, (place, "application_name"), &name);
             if own == &*name || client.vars.get(place) != Some(own) {
                 to_client.send(parameter_status("application_name", own));
             }

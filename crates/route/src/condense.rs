@@ -7,7 +7,7 @@
 
 use crate::kept::Kept;
 use crate::lexer::{Dialect, Encoding, Kind, Lexer, dollar_tag, is_of_word};
-use crate::skim::{Mode, Step, skip_neutral};
+use crate::skim::{Mode, Step, first_of, skip_neutral};
 
 /// Reads a text piece by piece and keeps what a class can be read from.
 #[derive(Debug)]
@@ -172,7 +172,7 @@ impl Condenser {
                 at + 1 + end
             }
             b'"' if self.dialect.encoding == Encoding::Safe => {
-                let end = at + 2 + text[at + 1..].iter().position(|&byte| byte == b'"')?;
+                let end = at + 2 + first_of(&text[at + 1..], b'"')?;
                 if text.len() < end + AHEAD || text[end] == b'"' {
                     return None;
                 }

@@ -178,7 +178,7 @@ impl Seen {
         let mut places = self.probed(hash).map_while(|place| self.places.get(place));
         let is_it = |place: &&(u32, u32)| {
             let (from, length) = (place.0 as usize, place.1 as usize);
-            from > since && length == word.len() && text.get(from..from + length) == Some(word)
+            from > since && text.get(from..from + length).is_some_and(|kept| is_same(kept, word))
         };
         places.any(|place| is_it(&place))
     }
@@ -210,6 +210,17 @@ fn is_kept_each(name: &[u8]) -> bool {
         (Some(b'g'), 6) => is(b"global"),
         _ => false,
     }
+}
+
+/// Whether two words are the same. Most are short, and a call of `memcmp` takes longer than to compare them here.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && match one.len() {
+            4..8 => (one.first_chunk::<4>(), one.last_chunk::<4>()) == (other.first_chunk(), other.last_chunk()),
+            8..=16 => (one.first_chunk::<8>(), one.last_chunk::<8>()) == (other.first_chunk(), other.last_chunk()),
+            _ => one == other,
+        }
 }
 
 /// Fast, and good enough to find a place.

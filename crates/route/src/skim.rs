@@ -186,13 +186,15 @@ fn dollar(text: &[u8], mut at: usize, tag: &[u8], encoding: Encoding) -> Step {
 fn seek(text: &[u8], mut at: usize, wanted: [u8; 2], encoding: Encoding) -> Step {
     let is_wanted = |byte: u8| byte == wanted[0] || byte == wanted[1];
     if encoding == Encoding::Safe {
-        // Many strings are short.
-        let near = text.len().min(at + 8);
-        while at < near {
-            if is_wanted(text[at]) {
-                return Step::On(at);
+        // Many strings are short: a few words are examined before `memchr` is called.
+        for _ in 0..NEAR_WORDS {
+            let Some(word) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) else { break };
+            let word = u64::from_le_bytes(*word);
+            let found = zero_bytes(word ^ repeated(wanted[0])) | zero_bytes(word ^ repeated(wanted[1]));
+            if found != 0 {
+                return Step::On(at + found.trailing_zeros() as usize / 8);
             }
-            at += 1;
+            at += 8;
         }
         let found = match wanted[0] == wanted[1] {
             true => memchr::memchr(wanted[0], &text[at..]),
@@ -210,6 +212,30 @@ fn seek(text: &[u8], mut at: usize, wanted: [u8; 2], encoding: Encoding) -> Step
         at += encoding.wanted(&text[at..]);
     }
     Step::Wait(at)
+}
+
+/// Where this byte is found first; for names, which are short.
+#[inline]
+pub(crate) fn first_of(bytes: &[u8], wanted: u8) -> Option<usize> {
+    let mut at = 0;
+    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let found = zero_bytes(u64::from_le_bytes(*word) ^ repeated(wanted));
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    bytes[at..].iter().position(|&byte| byte == wanted).map(|found| at + found)
+}
+
+/// A word of eight times this byte.
+const fn repeated(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// The highest bit of each byte that is zero, from the lowest byte to the first of these; what is above it may be set as well.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(repeated(1)) & !word & repeated(0x80)
 }
 
 /// Whether not all bytes of a character are there.
@@ -288,6 +314,8 @@ const SOMETHING: u8 = 1;
 const OPEN: u8 = 2;
 const CLOSE: u8 = 4;
 const STOP: u8 = 8;
+/// The words of eight bytes that are examined before `memchr` is called.
+const NEAR_WORDS: usize = 4;
 /// So many bytes are examined at once.
 const CHUNK: usize = 64;
 /// After as many bytes one by one.

@@ -241,6 +241,36 @@ fn chunks_arrive_in_order_and_drained_is_told_when_they_have_left() {
     });
 }
 
+/// A send for which the kernel has no room is told, so that the rest of it leaves although nothing else happens.
+#[test]
+fn what_finds_no_room_leaves_when_there_is_some() {
+    both(|make| {
+        let mut stage = make(8);
+        let (mut ann, near) = stage.caller(1);
+        let mut said = Vec::new();
+        while stage.io.unsent(near) == 0 {
+            let part: Vec<u8> = (0..50_000_u32).map(|place| (place + said.len() as u32 / 7) as u8).collect();
+            said.extend_from_slice(&part);
+            stage.io.send(near, part.into());
+            stage.turn();
+        }
+        let unsent = stage.io.unsent(near);
+        assert!(unsent < 50_000, "{unsent}");
+        let length = said.len();
+        let reader = std::thread::spawn(move || {
+            let mut heard = vec![0; length];
+            ann.read_exact(&mut heard).expect("all of it");
+            heard
+        });
+        while stage.io.unsent(near) > 0 {
+            let soon = stage.io.now() + Duration::from_secs(5);
+            stage.io.turn(Some(soon), &mut stage.done);
+        }
+        assert!(reader.join().expect("a reader") == said);
+        assert!(stage.done.is_empty());
+    });
+}
+
 #[test]
 fn what_is_said_in_one_turn_leaves_together() {
     both(|make| {

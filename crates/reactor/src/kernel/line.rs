@@ -23,6 +23,8 @@ pub(crate) struct Line {
     pub(crate) wanted: Option<Receive>,
     pub(crate) receive: Underway,
     pub(crate) send: Underway,
+    /// The bytes of a send that completes before the kernel returns, and of which only a failure is told; 0 for any other.
+    pub(crate) prompt_bytes: u32,
     pub(crate) stage: RingStage,
     pub(crate) wants_drained: bool,
     pub(crate) is_unix: bool,
@@ -76,8 +78,9 @@ impl Default for Box<Gather> {
 }
 
 impl Gather {
-    /// Points at the first chunks of the outbox, which do not move until the send has completed.
-    pub(crate) fn fill(&mut self, outbox: &Outbox, bytes_max: usize) {
+    /// Points at the first chunks of the outbox, which do not move until the send has completed. Returns the number of their
+    /// bytes.
+    pub(crate) fn fill(&mut self, outbox: &Outbox, bytes_max: usize) -> usize {
         let mut slices = [IoSlice::new(&[]); GATHER_MAX];
         let count = outbox.gather(&mut slices, bytes_max);
         for (slot, slice) in self.slices.iter_mut().zip(&slices[..count]) {
@@ -85,6 +88,7 @@ impl Gather {
         }
         self.header.msg_iov = self.slices.as_mut_ptr();
         self.header.msg_iovlen = count;
+        slices[..count].iter().map(|slice| slice.len()).sum()
     }
 }
 

@@ -24,6 +24,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::SockAddr;
 
 use self::accept::Acceptor;
+use self::sends::Pace;
 use crate::io::{Accepting, LINGER};
 use crate::kernel::common::{self, Clock, Common};
 use crate::kernel::line::{Gather, Line, RingStage, Underway};
@@ -50,6 +51,8 @@ pub struct Uring {
     /// Connections with something to send since the last turn: what is queued for a connection in one turn leaves
     /// together.
     unsent: Vec<Conn>,
+    /// Connections whose sends have been submitted, or wait for that, so that only their failure is told.
+    prompt: Vec<Conn>,
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry>,
     /// Connections whose receive found no buffer.
@@ -90,6 +93,7 @@ impl Uring {
             given_changed: Time(0),
             lines: Slab::with_capacity(u32::MAX),
             unsent: Vec::new(),
+            prompt: Vec::new(),
             backlog: VecDeque::new(),
             starved: Vec::new(),
             lingering: VecDeque::new(),
@@ -145,6 +149,7 @@ impl Uring {
             wanted: None,
             receive: Underway::No,
             send: Underway::No,
+            prompt_bytes: 0,
             stage,
             wants_drained: false,
             is_unix,
@@ -248,7 +253,7 @@ impl Uring {
             line.stage = RingStage::Open;
             done.push(Completion::Connected { owner: line.owner });
             self.arm(conn);
-            self.kick(conn);
+            self.kick(conn, Pace::Prompt);
         } else {
             let error = io::Error::from_raw_os_error(-result);
             done.push(Completion::ConnectFailed { owner: line.owner, error });
@@ -456,8 +461,14 @@ impl Io for Uring {
         self.prepare();
         self.enter(until);
         self.common.clock = Clock::read();
+        let prompt = std::mem::take(&mut self.prompt);
+        let is_submitted = self.backlog.is_empty() && self.ring.submission().is_empty();
+        let mut is_all_read = false;
         for _ in 0..COMPLETIONS_PER_TURN {
-            let Some(entry) = self.ring.completion().next() else { break };
+            let Some(entry) = self.ring.completion().next() else {
+                is_all_read = true;
+                break;
+            };
             let (op, index) = unword(entry.user_data());
             let (result, flags) = (entry.result(), entry.flags());
             let conn = self.lines.key_at(index);
@@ -476,6 +487,11 @@ impl Io for Uring {
                 (Op::Nobody, _) => {}
                 (_, None) => unreachable!("a row stays until its last operation has come home"),
             }
+        }
+        if is_submitted && is_all_read && !self.ring.submission().cq_overflow() {
+            self.conclude(prompt, done);
+        } else {
+            self.prompt.extend(prompt);
         }
     }
 }

@@ -156,12 +156,12 @@ pub(crate) fn a_reset_in_a_batch_is_told_with_the_ready_for_query_behind_it(hous
             ("queries", [query(reset), query("select 1"), query("select 2")]),
             ("set and reset", [query("set timezone = 'Europe/Rome'"), query(reset), query("select 1")]),
             ("reset and set", [query(reset), query("set timezone = 'Europe/Rome'"), query("select 1")]),
+            (
+                "set for a transaction",
+                [query("begin; set timezone to default"), query("set local timezone = 'Europe/Rome'"), query("commit")],
+            ),
             ("reset, set and reset", [query(reset), query("set timezone = 'Europe/Rome'"), query(reset)]),
         ] {
-            // Decision 0014 tells why the report between the two is the server's.
-            if zone.is_some() && name == "reset and set" {
-                continue;
-            }
             let readies = messages.iter().filter(|messages| [b'Q', b'S'].contains(&messages[0])).count();
             let said = pair.each_mut().map(|client| {
                 told(client, &query(set));
@@ -169,6 +169,23 @@ pub(crate) fn a_reset_in_a_batch_is_told_with_the_ready_for_query_behind_it(hous
                 (0..readies).map(|_| told(client, &[])).collect::<Vec<_>>()
             });
             assert_eq!(said[0], said[1], "{zone:?}: {name}");
+        }
+        for sql in [
+            "begin",
+            reset,
+            "set local timezone = 'Europe/Rome'",
+            "select 1",
+            reset,
+            "set local timezone to default",
+            "rollback",
+            "begin",
+            reset,
+            "set local timezone = 'Europe/Rome'",
+            "commit",
+            "select 1",
+        ] {
+            let said = pair.each_mut().map(|client| told(client, &query(sql)));
+            assert_eq!(said[0], said[1], "{zone:?}: {sql}");
         }
     }
 }

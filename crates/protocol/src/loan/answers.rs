@@ -210,18 +210,18 @@ impl Answers<'_> {
                 place.give_up_to(piece.range.start, to_client);
                 self.keep_name(client.as_deref_mut(), server, to_client);
             }
+            let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
             // Before the last answer it is not known yet what the request does that has these effects.
             let is_last = |client: &&mut ClientSession| {
                 (server.is_applied_along || client.effects_on_parameters().is_some())
                     && server.exchange.count_ready() == 1
             };
             if let Some(client) = client.as_deref_mut().filter(is_last)
-                && let Some(vars) = self.vars_after(client, server)
+                && let Some(vars) = self.vars_after(client, server, is_outside)
             {
                 place.give_up_to(piece.range.start, to_client);
                 to_client.send(client.becomes(vars, self.tracked, self.known).into());
             }
-            let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
             if self.withholds && is_outside && !server.repeatable.is_refused() {
                 to_client.part(place.start..piece.range.start);
                 *place = Place { start: piece.range.end, at: piece.range.end };

@@ -133,19 +133,20 @@ impl ClientSession {
         self.session_effects.as_ref()?.effects_on_parameters()
     }
 
-    /// The client's value of the parameter at this index of [`Tracked`], of which a server reports this value. The server reports
-    /// its own where the client's request has reset the parameter, and the client's is the one of its startup packet.
+    /// The client's value of the parameter at this index of [`Tracked`], of which its server, whose session began with `began`,
+    /// reports this value. By a reset the server goes back to what its own session began with, and the client to the value of its
+    /// startup packet.
     pub(super) fn value_for<'v>(
         &'v self,
         tracked: &Tracked,
+        began: &Vars,
         (place, name): (usize, &str),
         reported: &'v str,
     ) -> &'v str {
-        let Some(effects) = self.effects_on_parameters().filter(|_| tracked.is_of_startup(place)) else {
-            return reported;
-        };
+        let is_first = tracked.is_of_startup(place) && began.get(place) == Some(reported);
+        let Some(effects) = self.effects_on_parameters().filter(|_| is_first) else { return reported };
         let initial = self.initial_vars.get(place).filter(|initial| *initial != reported);
-        initial.filter(|_| effects.is_reset(name) && !effects.set_to(name, reported)).unwrap_or(reported)
+        initial.filter(|_| effects.reset(name) && !effects.set_to(name, reported)).unwrap_or(reported)
     }
 
     /// Whether the client has set this value, which a server reports, itself: its `application_name`, or a setting that a

@@ -25,13 +25,15 @@ impl Answers<'_> {
         }
         let Some((name, value)) = backend::parameter_status(status) else { return Gives::Message };
         let place = self.tracked.reported_place(name);
-        if place.is_some_and(|place| client.has_been_told(self.tracked, place, value))
+        // The server comes back to the value that the client has had all the time.
+        let is_back = |place| client.vars.get(place) == Some(value) && server.vars.get(place) != Some(value);
+        if place.is_some_and(|place| client.has_been_told(self.tracked, place, value) || is_back(place))
             || server.is_applied_along && client.has_set(self.tracked, (place, name), value)
         {
             return Gives::Nothing;
         }
         let Some(place) = place else { return Gives::Message };
-        match client.value_for(self.tracked, (place, name), value) {
+        match client.value_for(self.tracked, &server.initial_vars, (place, name), value) {
             own if own == value => Gives::Message,
             own if client.vars.get(place) == Some(own) => Gives::Nothing,
             own => Gives::Instead(parameter_status(name, own)),
@@ -69,7 +71,7 @@ impl Answers<'_> {
             }
         }
         let Some(client) = client else { return };
-        let own = client.value_for(self.tracked, (place, name), value);
+        let own = client.value_for(self.tracked, &server.initial_vars, (place, name), value);
         if has_same && own == value {
             client.vars = server.vars.clone();
         } else if client.vars.get(place) != Some(own) {
@@ -79,11 +81,16 @@ impl Answers<'_> {
 
     /// The server is ready. Returns the client's parameters if its request has changed some and the server has not reported that:
     /// those that are reset go back to the client's startup values, not to those of the server; and a request that was sent without its
-    /// client's settings, or together with them, may have set what the server had already.
+    /// client's settings, or together with them, may have set what the server had already. In a transaction, a parameter that has
+    /// been reset may have been set again until the end of it.
     #[cold]
-    pub(super) fn vars_after(&self, client: &ClientSession, server: &ServerSession) -> Option<Vars> {
+    pub(super) fn vars_after(&self, client: &ClientSession, server: &ServerSession, is_outside: bool) -> Option<Vars> {
         let effects = client.effects_on_parameters();
-        let is_reset = |name: &str| effects.is_some_and(|effects| effects.is_reset(name));
+        let is_at_first = |name: &str| {
+            let place = self.tracked.reported_place(name);
+            is_outside || place.is_none_or(|place| server.vars.get(place) == server.initial_vars.get(place))
+        };
+        let is_reset = |name: &str| effects.is_some_and(|effects| effects.is_reset(name)) && is_at_first(name);
         let decides = |name: &str| effects.is_some_and(|effects| effects.decides(name));
         let mut vars = client.vars.reset(&client.initial_vars, self.tracked, is_reset);
         // The server has its client's settings since before the request, so that its values are those of the client.
@@ -109,7 +116,7 @@ impl Answers<'_> {
         let Some(name) = server.reported_name.take() else { return };
         let place = self.tracked.application_name();
         if let Some(client) = client.as_deref() {
-            let own = client.value_for(self.tracked, (place, "application_name"), &name);
+            let own = client.value_for(self.tracked, &server.initial_vars, (place, "application_name"), &name);
             if own == &*name || client.vars.get(place) != Some(own) {
                 to_client.send(parameter_status("application_name", own));
             }

@@ -28,6 +28,8 @@ pub struct ServerSession {
     pub server_statements: ServerStatements,
     /// The parameters that the server reports.
     pub vars: Rc<Vars>,
+    /// Those with which its session began, to which the server goes back by a reset.
+    pub initial_vars: Rc<Vars>,
     /// Which of them the session has set.
     pub set_parameters: SetParameters,
     /// The settings of the session, where session state follows clients.
@@ -126,7 +128,13 @@ impl ServerSession {
     /// The session of a server that reports these parameters.
     #[must_use]
     pub fn new(vars: Rc<Vars>) -> Self {
-        Self { vars, ..Self::default() }
+        Self { initial_vars: vars.clone(), vars, ..Self::default() }
+    }
+
+    /// The server's session begins with these parameters.
+    pub fn begins_with(&mut self, vars: Rc<Vars>) {
+        self.initial_vars = vars.clone();
+        self.vars = vars;
     }
 
     /// Whether a message to the client has begun and not ended.

@@ -214,7 +214,7 @@ impl Stage {
             let server = server(&mut self.servers, &mut self.known, &self.tracked, who);
             let mut vars = (*server.vars).clone();
             vars.set(place, value);
-            server.vars = self.known.share(vars);
+            server.begins_with(self.known.share(vars));
         } else {
             let client = client(&mut self.clients, &mut self.known, &self.tracked, who);
             let mut vars = (*client.vars).clone();

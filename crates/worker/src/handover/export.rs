@@ -270,6 +270,8 @@ impl<I: Io> Worker<I> {
             exchange: server.session.exchange.clone(),
             server_statements: server.session.server_statements.pack(gathered),
             vars: self.packed_vars(&server.session.vars),
+            began: (server.session.initial_vars != server.session.vars)
+                .then(|| self.packed_vars(&server.session.initial_vars)),
             set_parameters: self.packed_set_parameters(server.session.set_parameters),
             overrides: server.session.overrides.as_deref().cloned().unwrap_or_default(),
             told_by: server.session.setting_statements,

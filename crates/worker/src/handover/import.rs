@@ -340,6 +340,8 @@ impl<I: Io> Worker<I> {
         let vars = self.vars_of(&packed.vars);
         let of_others = || Some(self.registry.pool(pool)?.welcome.as_ref()?.vars.clone());
         let vars = own_parameters(self.known_vars.share(vars), of_others);
+        let began = packed.began.map(|began| self.vars_of(&began));
+        let began = began.map(|began| self.known_vars.share(began));
         let server_statements = self.unpacked(imported_statements, &Account::default(), |from| {
             ServerStatements::unpack(packed.server_statements, from)
         })?;
@@ -361,6 +363,9 @@ impl<I: Io> Worker<I> {
         // It is not known whether its open transaction or an unanswered request has created functions.
         server.session.makes_functions = !server.session.exchange.may_end();
         server.session.server_statements = own_statements(server_statements);
+        if let Some(began) = began {
+            server.session.initial_vars = began;
+        }
         for place in packed.set_parameters.iter().filter_map(|name| self.active.tracked.startup_place(name)) {
             server.session.set_parameters.list(place, true);
         }

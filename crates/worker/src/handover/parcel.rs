@@ -229,6 +229,9 @@ pub struct PackedServer {
     #[serde(rename = "stock")]
     pub(crate) server_statements: PackedServerStatements,
     pub(crate) vars: PackedVars,
+    /// The parameters with which its session began, if they are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) began: Option<PackedVars>,
     /// The names of the parameters that its session has set.
     #[serde(default)]
     pub(crate) set_parameters: Vec<String>,
@@ -387,7 +390,7 @@ mod tests {
         );
         assert_eq!(
             fields::<PackedServer>(),
-            "id pool address host since heard asked query_since xact_since query_number exchange stock vars set_parameters overrides told_by reported_name cancel_key scanner fate collected times is_obsolete is_asked_in_advance"
+            "id pool address host since heard asked query_since xact_since query_number exchange stock vars began set_parameters overrides told_by reported_name cancel_key scanner fate collected times is_obsolete is_asked_in_advance"
         );
     }
 }

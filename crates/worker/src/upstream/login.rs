@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
         }
         let vars = self.known_vars.share(vars);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.session.vars = vars.clone();
+        server.session.begins_with(vars.clone());
         server.cancel_key = arrival.key;
         let (pool, database) = (server.pool, server.database);
         server.welcome = Some(Rc::new(Welcome { fixed, vars, begun: None }));

@@ -26,29 +26,28 @@ impl<I: Io> Worker<I> {
             self.drop_client(key, "cancel request");
             return;
         }
-        // PostgreSQL runs what stands before a Terminate, whether or not anybody still reads the answers.
-        if self.clients.ready(key).is_some_and(Ready::has_said_goodbye) {
-            if !self.is_heard_out(key) {
-                self.part_from_client(key, "client close request");
-            }
+        let Some(ready) = self.clients.ready(key).filter(|ready| ready.has_said_goodbye()) else {
+            self.part_from_client(key, "client unexpected eof");
             return;
+        };
+        // Its Terminate may be held, unread, behind a probe or in the wait queue of its pool.
+        let has_request = ready.held.as_ref().is_some_and(|held| held.len() > HEADER_BYTES);
+        if !self.is_heard_out(key, has_request) {
+            let why = if has_request { CLOSED_UNSERVED } else { "client close request" };
+            self.part_from_client(key, why);
         }
-        self.part_from_client(key, "client unexpected eof");
     }
 
-    /// Whether a client that has sent its Terminate, and closed its connection, stays until the requests before that are
-    /// answered. The kernel takes no more bytes for it, so one that has not read its answers would stop its server.
-    fn is_heard_out(&self, key: Key) -> bool {
-        let Some(ready) = self.clients.ready(key).filter(|ready| !ready.is_leaving) else { return false };
-        let is_owed = |server| {
-            self.servers.get(server).is_some_and(|server: &Server| !server.session.exchange.owes_client_nothing())
+    /// Whether a client that has sent its Terminate, and closed its connection, keeps its server until the requests before that
+    /// are answered: PostgreSQL runs them, whether or not anybody reads the answers. One that still waits for a server leaves: an
+    /// application that gives up and tries again would fill the queue with requests of which nobody wants the answer. So does
+    /// one that has not read its answers: the kernel takes no more bytes for it, and its server would stand still.
+    fn is_heard_out(&self, key: Key, has_request: bool) -> bool {
+        let Some(Ready { link: Link::Loan(server), is_leaving: false, .. }) = self.clients.ready(key) else {
+            return false;
         };
-        let has_request = match ready.link {
-            Link::Loan(server) => is_owed(server) || ready.held.as_ref().is_some_and(|held| held.len() > HEADER_BYTES),
-            Link::Waiting(_) | Link::Delayed(_) => true,
-            Link::None => false,
-        };
-        has_request && !self.is_behind(key)
+        let is_owed = |server: &Server| !server.session.exchange.owes_client_nothing();
+        (has_request || self.servers.get(*server).is_some_and(is_owed)) && !self.is_behind(key)
     }
 
     /// A server has closed its connection, or it broke.
@@ -82,3 +81,6 @@ impl<I: Io> Worker<I> {
         }
     }
 }
+
+/// Why a client is gone that has closed its connection in the wait queue.
+const CLOSED_UNSERVED: &str = "client close request, before its request was sent to a server";

@@ -146,7 +146,7 @@ impl ClientSession {
         let is_first = tracked.is_of_startup(place) && began.get(place) == Some(reported);
         let Some(effects) = self.effects_on_parameters().filter(|_| is_first) else { return reported };
         let initial = self.initial_vars.get(place).filter(|initial| *initial != reported);
-        initial.filter(|_| effects.reset(name) && !effects.set_to(name, reported)).unwrap_or(reported)
+        initial.filter(|_| effects.resets(name) && !effects.sets_to(name, reported)).unwrap_or(reported)
     }
 
     /// Whether the client has set this value, which a server reports, itself: its `application_name`, or a setting that a

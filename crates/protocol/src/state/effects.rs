@@ -54,13 +54,13 @@ impl Effects {
 
     /// Whether a statement among them resets a setting, whatever the others do.
     #[must_use]
-    pub fn reset(&self, name: &str) -> bool {
+    pub fn resets(&self, name: &str) -> bool {
         self.settings().any(|setting| setting.is_none_or(|(own, is_reset)| is_reset && own.eq_ignore_ascii_case(name)))
     }
 
     /// Whether a statement among them sets a setting to this value, as it is spelled.
     #[must_use]
-    pub fn set_to(&self, name: &str, value: &str) -> bool {
+    pub fn sets_to(&self, name: &str, value: &str) -> bool {
         let is_value = |certain: Certain<'_>| match certain {
             Certain::Value(set) => set.eq_ignore_ascii_case(value),
             Certain::First => false,

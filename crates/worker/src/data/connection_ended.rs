@@ -33,7 +33,8 @@ impl<I: Io> Worker<I> {
         // Its Terminate may be held, unread, behind a probe or in the wait queue of its pool.
         let has_request = ready.held.as_ref().is_some_and(|held| held.len() > HEADER_BYTES);
         if !self.is_heard_out(key, has_request) {
-            let why = if has_request { CLOSED_UNSERVED } else { "client close request" };
+            let is_unserved = has_request && ready.link.server().is_none();
+            let why = if is_unserved { CLOSED_UNSERVED } else { "client close request" };
             self.part_from_client(key, why);
         }
     }

@@ -161,6 +161,46 @@ pub(crate) fn a_literal_of_it_means_what_it_meant_when_it_was_given(house: &Hous
     }
 }
 
+/// Regression: the abort takes back a parameter, which makes the statements of the transaction doubtful; a failed
+/// transaction refused to prepare them again.
+pub(crate) fn a_failed_transaction_keeps_what_it_has_prepared(house: &House) {
+    let described = |name: &str| vec![describe(b'S', name), sync()];
+    let batches = [
+        vec![query("begin")],
+        vec![query("set datestyle = 'German, dmy'")],
+        vec![parse("undo", "rollback"), parse("named", "insert into t values (1)"), sync()],
+        vec![parse("", "insert into t values ($1)"), execute("nope", 0), sync()],
+        described(""),
+        described("named"),
+        described("undo"),
+        vec![bind("", "named", &[]), sync()],
+        vec![bind("", "undo", &[]), execute("", 0), sync()],
+        described(""),
+        described("named"),
+        // The unnamed statement that the server has under a name comes back with another that is skipped.
+        vec![query("begin")],
+        vec![query("set standard_conforming_strings = 'on'")],
+        vec![parse("", "insert into t values ($1)"), execute("", 0), parse("", "select 'skipped'"), sync()],
+        described(""),
+        vec![query("rollback")],
+    ];
+    for (database, settings) in [
+        ("unnamed_taken_back", "default_pool_size = 1"),
+        ("unnamed_taken_back_named", "reuse_unnamed_statements = 1\ndefault_pool_size = 1"),
+    ] {
+        let stage = Stage::with_servers(house, database, settings);
+        let (mut pooled, mut direct) = (stage.pooled(), stage.direct());
+        // The unnamed statement has come before.
+        for _ in 0..2 {
+            let insert = vec![parse("", "insert into t values ($1)"), sync()];
+            assert_eq!(told(&mut pooled, &insert), told(&mut direct, &insert));
+        }
+        for (step, batch) in batches.iter().enumerate() {
+            assert_eq!(told(&mut pooled, batch), told(&mut direct, batch), "{settings}, step {step}");
+        }
+    }
+}
+
 /// The error is read before the rest of its batch is sent.
 pub(crate) fn what_is_sent_while_the_server_skips_changes_no_statement(house: &House) {
     let stage = Stage::with_servers(house, "unnamed_skipping", "default_pool_size = 1");

@@ -30,7 +30,7 @@ pub fn request_text<'r>(bytes: &'r [u8], names: Option<&'r Names>) -> RequestTex
         frontend::PARSE => field(body).map(|(_, text)| text),
         frontend::BIND => {
             let name = field(body).and_then(|(_, rest)| field(rest)).map(|(name, _)| name);
-            names.zip(name).and_then(|(names, name)| names.text_of(name))
+            names.zip(name).and_then(|(names, name)| names.statement(name)).map(|statement| &**statement.text())
         }
         _ => None,
     };
@@ -72,7 +72,7 @@ pub(super) fn only_text<'r>(request: &'r [u8], names: Option<&'r Names>) -> Opti
                     Some((given, text)) if given == name => text,
                     Some(_) => return None,
                     // Its parameter types follow.
-                    None => field(names?.text_of(name)?)?.0,
+                    None => field(names?.statement(name)?.text())?.0,
                 });
             }
             // A statement that is described may have to be prepared on the server first, where settings matter.

@@ -21,7 +21,7 @@ use crate::exchange::{Asked, Exchange};
 use crate::fault::Fault;
 use crate::prepared::{
     self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, Moment, NAME_BYTES_MAX, Sides,
-    StatementRegistry, Tally, Way,
+    StatementRegistry, Tally, UnnamedReading, Way,
 };
 use crate::vars::Tracked;
 use unnamed::forget_unnamed;
@@ -270,7 +270,8 @@ impl Following<'_> {
             };
             // Should that be skipped, the statement before it is needed again.
             let (exchange, account) = (&server.exchange, &client.account);
-            let reading = self.unnamed_reading(client);
+            let statement = client.names.as_ref().and_then(|names| names.statement(b"")).cloned();
+            let reading = UnnamedReading { statement, ..self.unnamed_reading(client) };
             client.unnamed.has_sent_renamed(parse, reading, exchange, account, self.statement_registry);
             return Ok(way);
         }

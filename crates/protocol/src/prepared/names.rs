@@ -73,6 +73,11 @@ pub(super) struct Named {
 }
 
 impl Named {
+    fn used(&self) -> Used {
+        let (statement, told, named_by) = (self.statement.clone(), self.told, self.named_by());
+        Used { statement, told, named_by, here: Shape::default() }
+    }
+
     /// The step that gave the name has been answered.
     pub(super) fn settle(&mut self) {
         self.step = 0;
@@ -101,10 +106,10 @@ impl Named {
 }
 
 impl Names {
-    /// The text of the statement that a name means, with its zero byte and the types of its parameters.
+    /// The statement that a name means, as it was read last.
     #[must_use]
-    pub fn text_of(&self, name: &[u8]) -> Option<&[u8]> {
-        self.named.get(name).map(|named| &**named.statement.text())
+    pub fn statement(&self, name: &[u8]) -> Option<&Statement> {
+        self.named.get(name).map(|named| &named.statement)
     }
 
     /// The number of names.
@@ -245,8 +250,12 @@ impl Names {
                 named.read_under(&meant, is_settled, statement_registry)?;
             }
         }
-        let (statement, told, named_by) = (named.statement.clone(), named.told, named.named_by());
-        Ok(Some(Used { statement, told, named_by, here: Shape::default() }))
+        Ok(Some(named.used()))
+    }
+
+    /// Returns the statement of a name as it was read last.
+    pub(super) fn last_read(&self, name: &[u8]) -> Option<Used> {
+        self.named.get(name).map(Named::used)
     }
 
     /// Whom the description of a statement is for, which the client has described by this name.

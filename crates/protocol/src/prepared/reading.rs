@@ -1,4 +1,5 @@
-//! Prepares a statement under the parameters under which its client has given it, whatever the client has set since.
+//! Finds the statement of a name, and prepares it under the parameters under which its client has given it, whatever the
+//! client has set since.
 //!
 //! Always true: the answers to what is sent for that are hidden, and it is undone with the rest of the client's batch or
 //! transaction if anything of it fails; a statement that cannot be read as it was given gets another number.
@@ -6,17 +7,71 @@
 
 use std::rc::Rc;
 
+use wire::backend::TxStatus;
 use wire::{frontend, write};
 
-use super::Bytes;
 use super::messages::{push_close, push_name};
-use super::server_statements::{ServerStatements, Sides};
+use super::server_statements::{ServerStatements, Sides, State};
+use super::shape::Used;
 use super::statement::Statement;
+use super::{Bytes, is_ours, shown};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
 use crate::vars::changes_of_dialect;
 
 impl ServerStatements {
+    /// Returns the statement of a name, which the server has or is sent now. `None` when the server has to report that
+    /// there is none.
+    pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Used>, Fault> {
+        // A failed transaction refuses to prepare anything anew. What was prepared in this loan is what PostgreSQL would
+        // have, in doubt or not, and whatever the parameters are since.
+        let kept = sides.names.last_read(name).filter(|used| self.is_kept(&used.statement, sides.exchange));
+        let is_kept = kept.is_some();
+        let found = match kept {
+            Some(used) => Some(used),
+            None => sides.names.find(name, &sides.dialect, sides.is_settled, sides.statement_registry)?,
+        };
+        let Some(mut used) = found else {
+            let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
+            self.clear_own(name, sides);
+            return match is_server_s || sides.follows && !is_ours(name) {
+                true => Ok(None),
+                false => Err(Fault::StatementUnknown { name: shown(name) }),
+            };
+        };
+        if self.gives_own(name, used.named_by, sides.exchange.epoch()) {
+            // The server has it under that name, whichever client has given it.
+            return Ok(None);
+        }
+        if let Some(here) = self.has(&used.statement, used.named_by, sides.exchange.epoch()) {
+            used.here = here;
+            return Ok(Some(used));
+        }
+        if is_kept {
+            return Ok(Some(used));
+        }
+        // Where no answer can be hidden, the server has to report that it has no such statement.
+        if !sides.exchange.may_step() {
+            return Ok(Some(used));
+        }
+        if self.is_contested(used.statement.id()) {
+            return Err(Fault::StatementInUse { name: shown(name) });
+        }
+        used.statement = self.prepare_as_given(used.statement, name, used.named_by, sides)?;
+        Ok(Some(used))
+    }
+
+    /// Whether the server is in a failed transaction, nothing unanswered may end that, and the server was sent the statement in
+    /// this loan, and has no other under its name.
+    pub(super) fn is_kept(&self, statement: &Statement, exchange: &Exchange) -> bool {
+        exchange.status() == TxStatus::Failed
+            && exchange.owes_nothing()
+            && self
+                .held
+                .get(&statement.id())
+                .is_some_and(|held| held.loan == self.loan && held.state != State::Displaced)
+    }
+
     /// Sends the server a statement that it lacks, to be read as its client has given it.
     pub(super) fn prepare_as_given(
         &mut self,

@@ -22,7 +22,7 @@ use super::own::Own;
 use super::registry::StatementRegistry;
 use super::shape::{Describing, Fit, Shape, Used, Waiting};
 use super::statement::{Mark, Statement};
-use super::{Account, Bytes, Tally, is_ours, shown};
+use super::{Account, Bytes, Tally};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
 use crate::planted::{outlives_discard, until_confirmed};
@@ -346,37 +346,6 @@ impl ServerStatements {
         self.pending.push_back(Pending::Dropped { name: name.into(), was });
         sides.exchange.asked_step(Step::Given(backend::CLOSE_COMPLETE));
         Ok(())
-    }
-
-    /// Returns the statement of a name, which the server has or is sent now. `None` when the server has to report that
-    /// there is none.
-    pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Used>, Fault> {
-        let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.statement_registry)?;
-        let Some(mut used) = found else {
-            let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
-            self.clear_own(name, sides);
-            return match is_server_s || sides.follows && !is_ours(name) {
-                true => Ok(None),
-                false => Err(Fault::StatementUnknown { name: shown(name) }),
-            };
-        };
-        if self.gives_own(name, used.named_by, sides.exchange.epoch()) {
-            // The server has it under that name, whichever client has given it.
-            return Ok(None);
-        }
-        if let Some(here) = self.has(&used.statement, used.named_by, sides.exchange.epoch()) {
-            used.here = here;
-            return Ok(Some(used));
-        }
-        // Where no answer can be hidden, the server has to report that it has no such statement.
-        if !sides.exchange.may_step() {
-            return Ok(Some(used));
-        }
-        if self.is_contested(used.statement.id()) {
-            return Err(Fault::StatementInUse { name: shown(name) });
-        }
-        used.statement = self.prepare_as_given(used.statement, name, used.named_by, sides)?;
-        Ok(Some(used))
     }
 
     /// What is known of a statement that the server has when it reads what is sent now; if it has, the statement counts as

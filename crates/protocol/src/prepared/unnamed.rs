@@ -21,6 +21,7 @@ use super::names::Named;
 use super::registry::{StatementRegistry, has_literals};
 use super::server_statements::{ServerStatements, Sides};
 use super::shape::Shape;
+use super::statement::Statement;
 use super::{Bytes, Tally};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
@@ -57,6 +58,8 @@ pub struct UnnamedReading {
     pub vars: Option<Rc<Vars>>,
     /// What the statement does, if that is of interest to the session state.
     pub class: Option<Rc<Class>>,
+    /// The statement as which it is sent, if it is treated as a named one.
+    pub statement: Option<Statement>,
 }
 
 /// The place of a message among those that were sent to its server.
@@ -251,7 +254,7 @@ impl Unnamed {
         let kept = packed.kept.map(|kept| (EARLIER, kept));
         for (place, Packed(parse)) in kept.into_iter().chain(packed.all) {
             // The statements of a client that comes from another process count as unread.
-            let reading = UnnamedReading { vars: Some(vars.clone()), class: None };
+            let reading = UnnamedReading { vars: Some(vars.clone()), class: None, statement: None };
             unnamed.give(place, Some([&parse, &[]]), reading, account, statement_registry);
         }
         unnamed
@@ -263,13 +266,11 @@ impl Unnamed {
         self.last().is_some_and(|(_, parse)| of_parse(parse) == text)
     }
 
-    /// The text of the statement in force, with its zero byte and the types of its parameters, if the server lacks it, it is
-    /// short, and it is read under these parameters as its client has given it.
+    /// The statement in force, if it was sent as a named one and the server has another unnamed one.
     #[must_use]
-    pub fn text_to_bring(&self, vars: &Rc<Vars>, tracked: &Tracked, exchange: &Exchange) -> Option<&[u8]> {
-        let (_, parse) = self.last().filter(|(_, parse)| parse.len() <= NAMED_AGAIN_BYTES_MAX)?;
-        let (_, (before, _)) = self.reading(vars, tracked).filter(|_| !self.is_here(exchange))?;
-        before.is_empty().then(|| of_parse(parse))
+    pub fn sent_renamed(&self, exchange: &Exchange) -> Option<&Statement> {
+        let reading = self.given.last()?.reading.as_ref()?;
+        reading.statement.as_ref().filter(|_| !self.is_here(exchange))
     }
 
     /// The Parse of the statement in force, and the commands before and behind it by which it is read as its client has given
@@ -405,15 +406,16 @@ impl Unnamed {
 }
 
 impl ServerStatements {
-    /// The unnamed statement has this text again, since what came behind it was skipped. If the server has that text under a
-    /// name, the statement is treated as a named one again; returns whether it is.
+    /// The unnamed statement is this one again, since what came behind it was skipped. If the server has it, it is treated as a
+    /// named one again; returns whether it is.
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn names_again(&mut self, text: &[u8], sides: &mut Sides<'_>) -> Result<bool, Fault> {
-        let (statement, charge) = sides.read(b"", text)?;
-        let has = self.has(&statement, 0, sides.exchange.epoch()).is_some();
+    pub fn names_again(&mut self, statement: Statement, sides: &mut Sides<'_>) -> Result<bool, Fault> {
+        let has = self.has(&statement, 0, sides.exchange.epoch()).is_some() || self.is_kept(&statement, sides.exchange);
         if has {
+            let (text, dialect) = (statement.text(), statement.dialect());
+            let charge = sides.statement_registry.charge_name(sides.account, b"", text, dialect)?;
             let named = Named { statement, step: 0, is_reused: false, charge, told: Shape::default() };
             sides.names.insert(Rc::default(), named);
         }
@@ -446,9 +448,6 @@ const GIVEN_MAX: usize = 16;
 const TEXTS_BYTES_MAX: usize = 1 << 20;
 /// So much room is kept for the next text, however short that is.
 const SPARE_BYTES_MAX: usize = 8192;
-
-/// A longer statement is not looked for among the named ones: each Bind would pay for its length.
-const NAMED_AGAIN_BYTES_MAX: usize = 8192;
 
 /// A Close of the unnamed statement.
 const CLOSE: [u8; 7] = [frontend::CLOSE, 0, 0, 0, 6, b'S', 0];

@@ -41,7 +41,7 @@ impl Bench {
 
     /// The client sends a Parse.
     fn gives(&mut self, text: &str) {
-        let (reading, parse) = (UnnamedReading { vars: None, class: None }, parse(text));
+        let (reading, parse) = (UnnamedReading { vars: None, class: None, statement: None }, parse(text));
         let parse = Some([&parse[..HEADER_BYTES], &parse[HEADER_BYTES..]]);
         self.unnamed.prepares(parse, reading, &self.exchange, &self.account, &mut self.statement_registry);
         self.sends(frontend::PARSE);

@@ -16,7 +16,11 @@ impl Following<'_> {
     /// How the Parse of an unnamed statement is read that the client sends now.
     pub(super) fn unnamed_reading(&self, client: &ClientSession) -> UnnamedReading {
         let class = client.session_effects.as_ref().and_then(|effects| effects.unnamed().cloned());
-        UnnamedReading { vars: (self.follows && is_settled(client)).then(|| client.vars.clone()), class }
+        UnnamedReading {
+            vars: (self.follows && is_settled(client)).then(|| client.vars.clone()),
+            class,
+            statement: None,
+        }
     }
 
     pub(super) fn brings_unnamed(
@@ -41,8 +45,8 @@ impl Following<'_> {
     ) -> Option<Ask<'b>> {
         if kind != frontend::PARSE {
             // If a Close was skipped, that name may have come back although another statement has been given since.
-            let text = client.names.as_ref().and_then(|names| names.text_of(b""));
-            let is_there = text.is_some_and(|text| client.unnamed.is(text));
+            let statement = client.names.as_ref().and_then(|names| names.statement(b""));
+            let is_there = statement.is_some_and(|statement| client.unnamed.is(statement.text()));
             let ask = prepared::head_of_unnamed(kind, body)?;
             return (is_there || self.is_named_again(client, server)).then_some(ask);
         }
@@ -68,14 +72,13 @@ impl Following<'_> {
     /// Whether the unnamed statement, which came back because the server skipped what came behind it, is on the server under a
     /// name, and is treated as a named one again. A failed transaction refuses the Parse that would bring it there.
     fn is_named_again(&mut self, client: &mut ClientSession, server: &mut ServerSession) -> bool {
-        if !self.reuses || server.exchange.is_in_good_order() || !is_settled(client) {
+        if !self.reuses || server.exchange.is_in_good_order() {
             return false;
         }
-        let text = client.unnamed.text_to_bring(&client.vars, self.tracked, &server.exchange);
-        let Some(text) = text.map(<[u8]>::to_vec) else { return false };
+        let Some(statement) = client.unnamed.sent_renamed(&server.exchange).cloned() else { return false };
         let mut out = Vec::new();
         let mut sides = self.sides(client, &mut server.exchange, false, &[], &mut out);
-        server.server_statements.names_again(&text, &mut sides).unwrap_or(false)
+        server.server_statements.names_again(statement, &mut sides).unwrap_or(false)
     }
 }
 

@@ -126,7 +126,7 @@ fn a_close_that_is_skipped_does_not_undo_what_the_server_is_asked_about_behind_i
     t.close(&mut ann, "a");
     t.asked(b"S");
     assert_eq!(t.hears(&mut ann, "EZ31EZ"), "EZ1EZ");
-    assert_eq!(ann.text_of(b"a"), Some(&b"select 2\0\0\0"[..]));
+    assert_eq!(ann.statement(b"a").map(|statement| &**statement.text()), Some(&b"select 2\0\0\0"[..]));
 }
 
 /// The second batch only closes what the server has under the name, because its text mentions that.

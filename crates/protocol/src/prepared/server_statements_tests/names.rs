@@ -19,7 +19,7 @@ fn the_unnamed_statement_is_replaced_and_makes_room_for_the_next() {
         t.ask(&mut ann, Ask::Parse { name: b"", text: &text(byte) });
         t.asked(b"S");
         t.hears(&mut ann, "1Z");
-        assert_eq!((ann.count(), ann.text_of(b"")), (1, Some(&text(byte)[..])));
+        assert_eq!((ann.count(), ann.statement(b"").map(|statement| &**statement.text())), (1, Some(&text(byte)[..])));
     }
 }
 

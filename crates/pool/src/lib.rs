@@ -19,6 +19,7 @@ mod evict;
 mod failure;
 mod imported;
 mod ledger;
+mod lend;
 mod limits;
 mod list;
 mod obsolete;

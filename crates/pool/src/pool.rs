@@ -458,10 +458,15 @@ impl Pool {
     fn attach(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         let fingerprint = tables.slots.get(server).map(|slot| slot.fingerprint).unwrap_or_default();
         let Some(seat) = self.waiting.pop_alike(&mut tables.seats, fingerprint) else { return };
+        self.lends(now, tables, server);
+        out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });
+    }
+
+    /// An idle server is lent.
+    pub(crate) fn lends(&mut self, now: Time, tables: &mut Tables, server: ServerKey) {
         let is_lent = self.servers.shift(&mut tables.slots, server, Move::Attach, now);
         assert!(is_lent, "only an idle server is lent");
         self.peak_lent = self.peak_lent.max(self.servers.count(State::Lent));
-        out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });
     }
 
     /// Notes when a server that has just become idle will exceed its lifetime.
@@ -535,7 +540,7 @@ impl Pool {
     }
 
     /// Why a returned server must be closed, if it must.
-    fn fault_of(&self, slot: &Slot, now: Time) -> Option<CloseReason> {
+    pub(crate) fn fault_of(&self, slot: &Slot, now: Time) -> Option<CloseReason> {
         let was_used = slot.state != State::Cleaning(Work::Check);
         let is_too_old = match self.limits.is_single_use() {
             true => was_used,
@@ -557,7 +562,7 @@ impl Pool {
     }
 
     /// When a server exceeds its lifetime. A server for a single loan is closed after that loan and never for its age.
-    fn expiry_of(&self, slot: &Slot) -> Option<Time> {
+    pub(crate) fn expiry_of(&self, slot: &Slot) -> Option<Time> {
         let lifetime = self.limits.lifetime_max.filter(|lifetime| !lifetime.is_zero())?;
         Some((slot.born + lifetime).max(self.expiry_from))
     }
@@ -573,7 +578,7 @@ impl Pool {
         self.limits.ceiling().is_some_and(|ceiling| staying - self.outside_size_count() > ceiling)
     }
 
-    fn is_below_minimum(&self) -> bool {
+    pub(crate) fn is_below_minimum(&self) -> bool {
         self.life == Life::Open && self.servers.shared() - self.outside_size_count() < self.limits.servers_min
     }
 

@@ -197,6 +197,14 @@ impl Quotas {
         row(&mut self.users, number)
     }
 
+    /// Whether no pool of this database or of this user waits for a server, or has to give one up.
+    pub(crate) fn are_calm(&self, database: u32, user: u32) -> bool {
+        let database = self.databases.get(database as usize);
+        let user = self.users.get(user as usize);
+        database.is_some_and(|database| database.line.is_empty() && !database.is_pressed)
+            && user.is_some_and(|user| user.is_calm() && !user.owes_one)
+    }
+
     /// A number larger than all before.
     fn ticket(&mut self) -> u64 {
         self.tickets += 1;

@@ -49,6 +49,8 @@ const LIMITED_USER: u32 = 1;
 
 struct World {
     pools: Pools,
+    /// The same pools, to which every event is passed: they lend and take back no server without one.
+    told_all: Pools,
     keys: [PoolKey; POOLS],
     limits: [Limits; POOLS],
     is_paused: [bool; POOLS],
@@ -71,17 +73,21 @@ struct World {
 
 impl World {
     fn new(limits: [Limits; POOLS], database_max: u32, grants_max: u32, seed: u64) -> Self {
-        let mut pools = Pools::new(seed);
-        pools.set_database_limit(0, database_max);
-        pools.set_user_limit(LIMITED_USER, grants_max > 0);
-        let mut index = 0;
-        let keys = limits.map(|limits| {
-            let (database, user) = PAIRS[index];
-            index += 1;
-            pools.open(Time(0), database, user, limits)
-        });
+        let open = || {
+            let mut pools = Pools::new(seed);
+            pools.set_database_limit(0, database_max);
+            pools.set_user_limit(LIMITED_USER, grants_max > 0);
+            let mut pairs = PAIRS.into_iter();
+            let keys = limits.map(|limits| {
+                let (database, user) = pairs.next().expect("one for each pool");
+                pools.open(Time(0), database, user, limits)
+            });
+            (pools, keys)
+        };
+        let ((pools, keys), (told_all, _)) = (open(), open());
         Self {
             pools,
+            told_all,
             keys,
             limits,
             is_paused: [false; POOLS],
@@ -101,11 +107,43 @@ impl World {
 
     fn handle(&mut self, event: Event) {
         let mut out = Vec::new();
-        self.pools.handle(self.now, event, &mut out);
+        self.told_all.handle(self.now, event.clone(), &mut out);
+        assert_eq!(self.handle_shortly(event), out);
+        assert_eq!(view(&self.pools), view(&self.told_all));
         for command in out {
             self.obey(command);
         }
         self.check();
+    }
+
+    /// Lends or takes back a server without an event, if the pools do that.
+    fn handle_shortly(&mut self, event: Event) -> Vec<Command> {
+        let now = self.now;
+        match event {
+            Event::Wants { pool, client, fingerprint } => {
+                if let Some(server) = self.pools.lend(now, pool, client, fingerprint) {
+                    return vec![Command::Attach { client, server, waited: Duration::ZERO }];
+                }
+            }
+            Event::Returned { server, as_: Return::Clean, fingerprint }
+                if self.pools.take_back(now, server, fingerprint) =>
+            {
+                return Vec::new();
+            }
+            _ => {}
+        }
+        let mut out = Vec::new();
+        self.pools.handle(now, event, &mut out);
+        out
+    }
+
+    /// Does something with the pools that is no event.
+    fn with_pools(&mut self, act: impl Fn(&mut Pools, &mut Vec<Command>)) {
+        let (mut out, mut of_all) = (Vec::new(), Vec::new());
+        act(&mut self.pools, &mut out);
+        act(&mut self.told_all, &mut of_all);
+        assert_eq!(out, of_all);
+        out.into_iter().for_each(|command| self.obey(command));
     }
 
     fn obey(&mut self, command: Command) {
@@ -197,6 +235,10 @@ impl World {
         let (_, place) = self.servers.get_mut(&server).expect("a server that is there");
         assert!(is_allowed(*place), "{place:?} becomes {to:?}");
         *place = to;
+    }
+
+    fn some_settings(&mut self) -> Fingerprint {
+        Fingerprint::of(u32::from(self.random.below(4) == 0))
     }
 
     fn client(&mut self, client: Key) -> &mut Client {
@@ -327,7 +369,8 @@ impl World {
             Client::Away => {
                 self.arrivals += 1;
                 *self.client(client) = Client::Waiting(pool, self.arrivals);
-                self.handle(Event::Wants { pool: key, client, fingerprint: Fingerprint::default() });
+                let fingerprint = self.some_settings();
+                self.handle(Event::Wants { pool: key, client, fingerprint });
             }
             Client::Promised(server) => {
                 *self.client(client) = Client::Away;
@@ -372,7 +415,8 @@ impl World {
                 let resets = as_ == Return::Clean && self.limits[pool].reset;
                 let rests = if as_ == Return::Clean { Place::Idle } else { Place::Cleaning };
                 self.servers.insert(server, (pool, if resets { place } else { rests }));
-                self.handle(Event::Returned { server, as_, fingerprint: Fingerprint::default() });
+                let fingerprint = self.some_settings();
+                self.handle(Event::Returned { server, as_, fingerprint });
             }
             Place::Lent(client) | Place::Dedicated(client) => {
                 *self.client(client) = Client::Away;
@@ -431,10 +475,8 @@ impl World {
             limits.servers_max += 1;
         }
         limits.reuse = if pick.is_multiple_of(2) { Reuse::Newest } else { Reuse::Oldest };
-        let limits = *limits;
-        let mut out = Vec::new();
-        self.pools.set_limits(self.now, self.keys[pool], limits, &mut out);
-        out.into_iter().for_each(|command| self.obey(command));
+        let (limits, key, now) = (*limits, self.keys[pool], self.now);
+        self.with_pools(|pools, out| pools.set_limits(now, key, limits, out));
         self.check();
     }
 
@@ -452,29 +494,45 @@ impl World {
                 self.handle(Event::Left { pool: self.keys[pool], client });
             }
         }
+        let now = self.now;
         for key in self.keys {
-            let mut out = Vec::new();
-            self.pools.close(self.now, key, CloseReason::DatabaseRemoved, &mut out);
-            out.into_iter().for_each(|command| self.obey(command));
+            self.with_pools(|pools, out| pools.close(now, key, CloseReason::DatabaseRemoved, out));
         }
         let servers: Vec<_> = self.servers.keys().copied().collect();
         for server in servers {
             self.servers.remove(&server);
-            let mut out = Vec::new();
-            self.pools.handle(self.now, Event::Closed { server }, &mut out);
-            out.into_iter().for_each(|command| self.obey(command));
+            self.with_pools(|pools, out| pools.handle(now, Event::Closed { server }, out));
             assert_eq!(self.pools.pool_of(server), None);
         }
         while let Some(need) = self.asks.pop() {
             self.grants_free = self.grants_free.saturating_sub(1);
-            let mut out = Vec::new();
-            self.pools.handle(self.now, Event::Granted { user: LIMITED_USER, need }, &mut out);
-            out.into_iter().for_each(|command| self.obey(command));
+            self.with_pools(|pools, out| pools.handle(now, Event::Granted { user: LIMITED_USER, need }, out));
         }
         assert_eq!(self.grants_free, self.grants_max, "every grant comes home");
         assert!(self.pools.keys().is_empty(), "every pool is forgotten");
         assert_eq!(self.pools.next_deadline(), None, "nothing is left to do");
     }
+}
+
+/// All that pools know, but for where in its table a client waits.
+fn view(pools: &Pools) -> String {
+    let all = format!("{pools:?}");
+    let (queues, seats) = (["waiting: Queue", "demand: "], ["seats: Seats", "random: "]);
+    let mut view = String::new();
+    let mut rest = &all[..];
+    while let Some((from, to)) = [queues, seats]
+        .iter()
+        .filter_map(|[from, to]| {
+            let from = rest.find(from)?;
+            Some((from, from + rest[from..].find(to)?))
+        })
+        .min()
+    {
+        view += &rest[..from];
+        view.extend(rest[from..to].split("len: ").skip(1).flat_map(|part| part.split(' ').next()));
+        rest = &rest[to..];
+    }
+    view + rest
 }
 
 fn limits() -> impl Strategy<Value = Limits> {

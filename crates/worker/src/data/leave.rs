@@ -47,6 +47,9 @@ impl<I: Io> Worker<I> {
     /// Gives a clean server back to its pool.
     pub(crate) fn give_back(&mut self, server: ServerKey) {
         let fingerprint = self.servers.get(server).map(Server::fingerprint).unwrap_or_default();
+        if self.pools.take_back(self.now, server, fingerprint) {
+            return;
+        }
         self.tell_pools(Event::Returned { server, as_: Return::Clean, fingerprint });
     }
 

@@ -3,6 +3,8 @@
 //! Always true: a server is asked for when a complete message is here, or more of it than is worth collecting.
 //! Not here: which client gets a server when (crate `pool`), what becomes of held bytes (`hear`).
 
+use std::time::Duration;
+
 use base::{Key, Time};
 use measure::Phase;
 use pool::{Command, Event};
@@ -146,7 +148,7 @@ impl<I: Io> Worker<I> {
         ready.link = Link::Waiting(since);
         ready.meter.division.enter(self.now, Phase::Waiting);
         if !self.find_for_listener(key) {
-            self.tell_pools(event);
+            self.tell_pools_of_wish(event);
         }
         if tracers != 0 {
             self.trace_wait(key);
@@ -159,6 +161,17 @@ impl<I: Io> Worker<I> {
             self.arm_client(key);
         }
         self.arm_watch();
+    }
+
+    /// Reports what a client needs to the pools. A calm pool lends a server without being settled anew.
+    fn tell_pools_of_wish(&mut self, event: Event) {
+        if let Event::Wants { pool, client, fingerprint } = event
+            && let Some(server) = self.pools.lend(self.now, pool, client, fingerprint)
+        {
+            self.enqueue(Task::Pools(Command::Attach { client, server, waited: Duration::ZERO }));
+        } else {
+            self.tell_pools(event);
+        }
     }
 
     /// Returns whether the latest command of the pools lends a server to this client.

@@ -7,9 +7,9 @@
 use base::Time;
 
 use crate::pick::is_aged;
-use crate::pool::{Life, Pool, Tables};
+use crate::pool::{Pool, Tables};
 use crate::pools::Pools;
-use crate::quotas::{Demand, Quotas};
+use crate::quotas::Quotas;
 use crate::slot::{Move, Slot, State};
 use crate::{ClientKey, Fingerprint, PoolKey, Reuse, ServerKey};
 
@@ -48,14 +48,11 @@ impl Pools {
 }
 
 impl Pool {
-    /// Whether nobody waits and no login is needed, so that settling the pool would change nothing.
+    /// Whether nobody waits and no login is needed, so that settling the pool would change nothing. A pool that stands in a line
+    /// is in that of its database or its user; a paused or closed one has no server to lend, and takes none back.
     fn is_calm(&self, quotas: &Quotas) -> bool {
-        let is_nobody_waiting = self.waiting.is_empty() && self.greeting.is_empty() && self.dedicated.is_empty();
-        is_nobody_waiting
-            && self.waits.is_idle()
-            && self.demand == Demand::Sated
-            && self.life == Life::Open
-            && !self.is_paused()
+        self.waits.is_idle()
+            && self.greeting.is_empty()
             && (self.limits.servers_min == 0 || !self.is_below_minimum())
             && quotas.are_calm(self.database, self.user)
     }
@@ -76,16 +73,28 @@ mod tests {
     use base::Key;
 
     use super::*;
-    use crate::{Command, Event, Limits};
+    use crate::{Command, Event, Failure, Limits, Return};
 
     /// A pool with an idle server.
     fn pool_with_server() -> (Pools, PoolKey, ServerKey) {
+        pool_of(0)
+    }
+
+    /// The same, of a pool that is to have this many, and has one.
+    fn pool_of(servers_min: u32) -> (Pools, PoolKey, ServerKey) {
         let mut pools = Pools::new(0);
-        let pool = pools.open(Time(0), 0, 0, Limits { reset: false, servers_min: 1, ..Limits::default() });
-        let mut out = Vec::new();
-        pools.handle(Time(0), Event::Tick, &mut out);
+        let pool = pools.open(Time(0), 0, 0, Limits { reset: false, servers_min, ..Limits::default() });
+        let (client, fingerprint, mut out) = (Key::first(9), Fingerprint::default(), Vec::new());
+        pools.handle(Time(0), Event::Wants { pool, client, fingerprint }, &mut out);
         let Some(Command::Dial { server, .. }) = out.pop() else { panic!("no login begins") };
         pools.handle(Time(1), Event::Ready { server }, &mut out);
+        pools.handle(Time(1), Event::Returned { server, as_: Return::Clean, fingerprint }, &mut out);
+        while let Some(command) = out.pop() {
+            if let Command::Dial { server, .. } = command {
+                let failure = Failure::unreachable("connect failed");
+                pools.handle(Time(1), Event::DialFailed { server, failure }, &mut out);
+            }
+        }
         (pools, pool, server)
     }
 
@@ -99,6 +108,35 @@ mod tests {
         assert!(pools.take_back(Time(3), server, Fingerprint::of(7)));
         assert!(!pools.take_back(Time(3), server, Fingerprint::of(7)), "it is not lent");
         assert_eq!(lend(&mut pools, 1), None, "it has other settings");
+    }
+
+    #[test]
+    fn who_waits_elsewhere_is_lent_nothing() {
+        let (mut pools, pool, server) = pool_with_server();
+        let other = pools.open(Time(0), 1, 1, Limits::default());
+        let client = Key::first(0);
+        let fingerprint = Fingerprint::default();
+        pools.handle(Time(2), Event::Wants { pool: other, client, fingerprint }, &mut Vec::new());
+        assert_eq!(pools.lend(Time(2), pool, client, fingerprint), None);
+        assert_eq!(pools.lend(Time(2), pool, Key::first(1), fingerprint), Some(server));
+    }
+
+    #[test]
+    fn a_pool_that_greets_or_is_too_small_has_more_to_do() {
+        let (mut pools, pool, _) = pool_of(2);
+        let lend =
+            |pools: &mut Pools, pool| pools.lend(Time::from_secs(9), pool, Key::first(0), Fingerprint::default());
+        assert_eq!(lend(&mut pools, pool), None, "it is to open a second server");
+        let mut pools = Pools::new(0);
+        let pool = pools.open(Time(0), 0, 0, Limits::default());
+        let imported = crate::Imported { born: Time(0), since: Time(0), is_lent: false, is_obsolete: false };
+        let server = pools.arrive(Time(0), pool, imported, &mut Vec::new());
+        pools.have_arrived(Time(0), &mut Vec::new());
+        let client = Key::first(1);
+        pools.handle(Time(0), Event::Greets { pool, client }, &mut Vec::new());
+        assert_eq!(lend(&mut pools, pool), None, "a client waits to be greeted");
+        pools.handle(Time(0), Event::Left { pool, client }, &mut Vec::new());
+        assert_eq!(lend(&mut pools, pool), server);
     }
 
     #[test]

@@ -137,6 +137,16 @@ impl Scanner {
         })
     }
 
+    /// Notes a whole message that was found without [`Scanner::next`], between two messages.
+    ///
+    /// # Panics
+    /// The message is shorter than a header.
+    #[inline]
+    pub fn pass(&mut self, message: &[u8]) {
+        debug_assert!(self.is_between(), "a message within another");
+        self.header.copy_from_slice(&message[..HEADER_BYTES]);
+    }
+
     /// The header of the message to which the last piece belongs.
     #[must_use]
     pub fn header(&self) -> &[u8; HEADER_BYTES] {

@@ -166,25 +166,42 @@ impl Answers<'_> {
         place: &mut Place,
         to_client: &mut impl ToClient,
     ) -> Heard<'b> {
-        while place.at < bytes.len() {
-            let piece = match server.scanner.next(bytes, place.at, MESSAGE_BYTES_MAX) {
-                Step::Piece(piece) => piece,
-                Step::More => {
-                    // The torn header is kept by the scanner and sent with the rest of its message.
-                    to_client.part(place.start..place.at);
-                    *place = Place { start: bytes.len(), at: bytes.len() };
-                    return Heard::All;
-                }
-                Step::Bad { kind, .. } => {
-                    place.give_up_to(place.at, to_client);
-                    return Heard::Surprise { kind, what: "bad pkt header" };
-                }
-            };
-            if let Some(heard) = self.take(client.as_deref_mut(), server, &piece, bytes, place, to_client) {
+        let may_be_plain = self.may_be_plain(client.as_deref(), server);
+        loop {
+            if may_be_plain && let Some(heard) = self.take_plain(client.as_deref(), server, bytes, place) {
+                return heard;
+            }
+            if place.at >= bytes.len() {
+                return Heard::All;
+            }
+            if let Some(heard) = self.take_next(client.as_deref_mut(), server, bytes, place, to_client) {
                 return heard;
             }
         }
-        Heard::All
+    }
+
+    /// Processes the next message, or the part of it that has arrived.
+    pub(super) fn take_next<'b>(
+        &mut self,
+        client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        bytes: &'b [u8],
+        place: &mut Place,
+        to_client: &mut impl ToClient,
+    ) -> Option<Heard<'b>> {
+        match server.scanner.next(bytes, place.at, MESSAGE_BYTES_MAX) {
+            Step::Piece(piece) => self.take(client, server, &piece, bytes, place, to_client),
+            Step::More => {
+                // The torn header is kept by the scanner and sent with the rest of its message.
+                to_client.part(place.start..place.at);
+                *place = Place { start: bytes.len(), at: bytes.len() };
+                Some(Heard::All)
+            }
+            Step::Bad { kind, .. } => {
+                place.give_up_to(place.at, to_client);
+                Some(Heard::Surprise { kind, what: "bad pkt header" })
+            }
+        }
     }
 
     fn take<'b>(

@@ -22,6 +22,7 @@ mod described;
 mod ending;
 mod life;
 mod parameter_status;
+mod plain_answers;
 mod reading;
 mod request_text;
 mod requests;

@@ -15,6 +15,14 @@ pub(super) fn changes_catalog(tag: &[u8]) -> bool {
     TAGS.iter().any(|known| tag.starts_with(known))
 }
 
+/// Whether a tag is that of a command which only reads or writes rows, so that neither [`completed`] nor [`changes_catalog`]
+/// has anything to say about it, unless the client has effects that are followed.
+#[inline]
+pub(super) fn are_rows_only(tag: &[u8]) -> bool {
+    const TAGS: [&[u8; 7]; 4] = [b"SELECT ", b"INSERT ", b"UPDATE ", b"DELETE "];
+    tag.first_chunk().is_some_and(|begin| TAGS.contains(&begin))
+}
+
 /// Notes a completed command that has one of those tags.
 pub(super) fn completed(mut client: Option<&mut ClientSession>, server: &mut ServerSession, tag: &[u8]) {
     let is_ours = server.exchange.is_ours();

@@ -280,7 +280,7 @@ impl ServerStatements {
     }
 
     /// A message with a hidden answer is sent, such as a Parse or a Close of the unnamed statement.
-    pub(super) fn expect_hidden(&mut self, exchange: &mut Exchange) {
+    pub(crate) fn expect_hidden(&mut self, exchange: &mut Exchange) {
         self.pending.push_back(Pending::Hidden);
         exchange.asked_step(Step::Hidden);
     }

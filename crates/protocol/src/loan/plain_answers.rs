@@ -1,0 +1,106 @@
+//! Processes the answers that nobody but the client has to look at: rows, their descriptions, and what ends them.
+//!
+//! Always true: sessions and exchange are left as `Answers::take` leaves them, which the tests
+//! compare; where anything else may have to be done for a message, the message is left to it.
+//! Not here: the first part of a message that has not arrived completely, errors, notices, reports, answers to our own
+//! queries (`answers`).
+
+use wire::backend::{self, TxStatus};
+use wire::frame::HEADER_BYTES;
+
+use super::answers::{Answers, Heard, Place};
+use super::client_session::ClientSession;
+use super::server_session::{AnswerFate, ServerSession};
+use super::tags;
+
+impl Answers<'_> {
+    /// Whether [`Answers::take_plain`] may find anything in these bytes.
+    #[inline]
+    pub(super) fn may_be_plain(&self, client: Option<&ClientSession>, server: &ServerSession) -> bool {
+        let is_followed = self.is_listener || self.is_statement_mode || self.withholds || server.answer_tally.is_some();
+        !is_followed && client.is_some_and(|client| client.session_effects.is_none())
+    }
+
+    /// Processes whole messages for as long as the exchange alone has to know of them, where these
+    /// [may be plain](Self::may_be_plain). Returns what has been heard, if that
+    /// concerns more than the two sessions; otherwise the message at [`Place::at`], if any, is to be processed as any other.
+    #[inline]
+    pub(super) fn take_plain(
+        &self,
+        client: Option<&ClientSession>,
+        server: &mut ServerSession,
+        bytes: &[u8],
+        place: &mut Place,
+    ) -> Option<Heard<'static>> {
+        if client.is_none_or(|client| client.session_effects.is_some()) || !server.answers_plainly() {
+            return None;
+        }
+        let mut last = None;
+        let mut heard = None;
+        while let Some((kind, body, end)) = whole_message(bytes, place.at) {
+            match kind {
+                backend::COMMAND_COMPLETE if !tags::are_rows_only(body) => break,
+                backend::ROW_DESCRIPTION
+                | backend::DATA_ROW
+                | backend::COMMAND_COMPLETE
+                | backend::EMPTY_QUERY_RESPONSE
+                | backend::PARSE_COMPLETE
+                | backend::BIND_COMPLETE
+                | backend::CLOSE_COMPLETE
+                | backend::NO_DATA
+                | backend::PORTAL_SUSPENDED => {
+                    if !server.exchange.passes(kind) {
+                        break;
+                    }
+                }
+                backend::READY_FOR_QUERY => {
+                    if TxStatus::parse(body).is_none() || server.exchange.answered(kind, body).is_err() {
+                        break;
+                    }
+                    server.server_statements.drops_end();
+                    heard = Some(Heard::Ready { was_ours: false });
+                }
+                _ => break,
+            }
+            last = Some(place.at);
+            place.at = end;
+            if heard.is_some() {
+                break;
+            }
+        }
+        if let Some(last) = last {
+            server.scanner.pass(&bytes[last..]);
+            server.fate = AnswerFate::Forward;
+        }
+        heard
+    }
+}
+
+impl ServerSession {
+    /// Whether the server answers its client's request, and nothing of the answers is looked at here.
+    fn answers_plainly(&self) -> bool {
+        self.scanner.is_between()
+            && !self.is_applied_along
+            && !self.tells_lock
+            && !self.repeatable.is_sent()
+            && !self.repeatable.is_refused()
+            && self.exchange.is_plain()
+            && self.reported_name.is_none()
+            && !self.server_statements.is_being_described()
+            && self.collected.is_empty()
+    }
+}
+
+/// The message at a position, if all of it has arrived: its kind, its body, and where it ends.
+#[inline]
+fn whole_message(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
+    let rest = bytes.get(at..)?;
+    let (header, rest) = rest.split_first_chunk::<HEADER_BYTES>()?;
+    let [kind, length @ ..] = *header;
+    let body_bytes = (u32::from_be_bytes(length) as usize).checked_sub(size_of_val(&length))?;
+    Some((kind, rest.get(..body_bytes)?, at + HEADER_BYTES + body_bytes))
+}
+
+#[cfg(test)]
+#[path = "plain_answers_tests.rs"]
+mod tests;

@@ -1,0 +1,219 @@
+//! Compares the plain way of answers with the general one.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use base::Random;
+use proptest::prelude::*;
+use wire::frontend;
+
+use super::super::answers::ToClient;
+use super::*;
+use crate::vars::{Known, Tracked, Vars};
+
+/// What the client is given: parts of the server's bytes, and bytes of our own.
+#[derive(Default)]
+struct Given(Vec<u8>);
+
+struct ToGiven<'a> {
+    bytes: &'a [u8],
+    given: &'a mut Given,
+}
+
+impl ToClient for ToGiven<'_> {
+    fn part(&mut self, range: Range<usize>) {
+        // As in the worker, a range may end before it begins.
+        self.given.0.extend_from_slice(self.bytes.get(range).unwrap_or_default());
+    }
+
+    fn send(&mut self, bytes: Box<[u8]>) {
+        self.given.0.extend_from_slice(&bytes);
+    }
+}
+
+/// Two sessions in a state that the seed decides, and what surrounds them.
+struct Stage {
+    tracked: Tracked,
+    known: Known,
+    client: Option<ClientSession>,
+    server: ServerSession,
+    flags: [bool; 4],
+}
+
+impl Stage {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut rarely = || random.below(12) == 0;
+        let tracked = Tracked::new([]);
+        let vars = Rc::new(Vars::new(&tracked));
+        let (mut client, mut server) = (ClientSession::new(0, vars.clone()), ServerSession::new(vars));
+        if rarely() {
+            client.session_effects.get_or_insert_default();
+        }
+        if rarely() {
+            server.reported_name = Some("name".into());
+        }
+        server.is_applied_along = rarely();
+        server.tells_lock = rarely();
+        if rarely() {
+            server.answer_tally = Some(Box::default());
+        }
+        let flags = [true, rarely(), rarely(), rarely()];
+        let client = (!rarely()).then_some(client);
+        for _ in 0..1 + random.below(4) {
+            ask(&mut server, &mut random);
+        }
+        Self { tracked, known: Known::default(), client, server, flags }
+    }
+
+    /// Processes the bytes. Returns all that is to be compared.
+    fn hears(&mut self, bytes: &[u8], is_plain: bool) -> String {
+        let [shares_parameters, is_listener, is_statement_mode, withholds] = self.flags;
+        let (tracked, known) = (&self.tracked, &mut self.known);
+        let mut answers = Answers { tracked, known, shares_parameters, is_listener, is_statement_mode, withholds };
+        let (mut place, mut given) = (Place { start: 0, at: 0 }, Given::default());
+        let mut all = String::new();
+        for _ in 0..=bytes.len() {
+            let mut to_client = ToGiven { bytes, given: &mut given };
+            let (client, server) = (self.client.as_mut(), &mut self.server);
+            let heard = match is_plain {
+                true => answers.hear(client, server, bytes, &mut place, &mut to_client),
+                false => hears_each(&mut answers, client, server, bytes, &mut place, &mut to_client),
+            };
+            all += &format!("{heard:?} {place:?}\n");
+            match heard {
+                Heard::All | Heard::Surprise { .. } | Heard::Farewell(_) | Heard::Lost | Heard::Endless => break,
+                Heard::Withheld | Heard::Refused | Heard::InTransaction => break,
+                _ => {}
+            }
+        }
+        given.0.extend_from_slice(bytes.get(place.start..place.at).unwrap_or_default());
+        all + &format!("{:?}\n{:?}\n{:?}", given.0, self.client, self.server)
+    }
+}
+
+/// [`Answers::hear`] without the plain way.
+fn hears_each<'b>(
+    answers: &mut Answers<'_>,
+    mut client: Option<&mut ClientSession>,
+    server: &mut ServerSession,
+    bytes: &'b [u8],
+    place: &mut Place,
+    to_client: &mut impl ToClient,
+) -> Heard<'b> {
+    let from = place.at;
+    let mut heard = None;
+    while heard.is_none() && place.at < bytes.len() {
+        heard = answers.take_next(client.as_deref_mut(), server, bytes, place, to_client);
+    }
+    if let Some(tally) = &mut server.answer_tally {
+        tally.bytes += (place.at - from) as u64;
+    }
+    heard.unwrap_or(Heard::All)
+}
+
+/// The server is sent something.
+fn ask(server: &mut ServerSession, random: &mut Random) {
+    let ServerSession { exchange, server_statements, .. } = server;
+    let batch = [frontend::PARSE, frontend::BIND, frontend::DESCRIBE, frontend::EXECUTE, frontend::SYNC];
+    match random.below(12) {
+        0..=5 => _ = exchange.asked(frontend::QUERY),
+        6..=8 => batch.into_iter().for_each(|kind| _ = exchange.asked(kind)),
+        9 => _ = exchange.asked(batch[random.below(5) as usize]),
+        10 if exchange.owes_nothing() => exchange.asks_ours(),
+        _ if exchange.may_step() => server_statements.expect_hidden(exchange),
+        _ => {}
+    }
+}
+
+/// Bytes of a server: answers that fit to nothing in particular.
+fn answers(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        let (kind, body): (u8, &[u8]) = match random.below(24) {
+            0..=5 => (backend::DATA_ROW, b"\0\x01\0\0\0\x011"),
+            6..=7 => (backend::ROW_DESCRIPTION, b"\0\0"),
+            8..=11 => (backend::COMMAND_COMPLETE, b"SELECT 1\0"),
+            12 => (backend::COMMAND_COMPLETE, b"DEALLOCATE\0"),
+            13 => (backend::COMMAND_COMPLETE, b"CREATE TABLE\0"),
+            14..=16 => (backend::READY_FOR_QUERY, b"I"),
+            17 => (backend::READY_FOR_QUERY, b"T"),
+            18 => (backend::READY_FOR_QUERY, b"?"),
+            19 => (backend::PARSE_COMPLETE, b""),
+            20 => (backend::BIND_COMPLETE, b""),
+            21 => (backend::NOTICE_RESPONSE, b"SNOTICE\0\0"),
+            22 => (backend::ERROR_RESPONSE, b"SERROR\0VERROR\0C42601\0Mno\0\0"),
+            _ => (backend::NO_DATA, b""),
+        };
+        bytes.push(kind);
+        bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+        bytes.extend_from_slice(body);
+    }
+    bytes
+}
+
+/// The answer to a Query, which nothing interrupts.
+fn plain() -> Vec<u8> {
+    b"T\0\0\0\x06\0\0D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I".to_vec()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_ways_say_the_same_and_leave_the_same(
+        seed in any::<u64>(),
+        said in any::<u64>(),
+        count in 1..12_usize,
+        is_plain in any::<bool>(),
+        cut in proptest::option::of(1..40_usize),
+    ) {
+        let mut bytes = answers(said, count);
+        if is_plain {
+            bytes.splice(0..0, plain());
+        }
+        let cut = cut.unwrap_or(bytes.len()).min(bytes.len());
+        let (mut one, mut other) = (Stage::new(seed), Stage::new(seed));
+        for bytes in [&bytes[..cut], &bytes[cut..]] {
+            prop_assert_eq!(one.hears(bytes, true), other.hears(bytes, false));
+        }
+    }
+}
+
+#[test]
+fn a_plain_answer_is_taken_at_once() {
+    let mut server = ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))));
+    let client = ClientSession::new(0, server.vars.clone());
+    server.exchange.asked(frontend::QUERY);
+    let (tracked, mut known) = (Tracked::new([]), Known::default());
+    let answers = Answers {
+        tracked: &tracked,
+        known: &mut known,
+        shares_parameters: true,
+        is_listener: false,
+        is_statement_mode: false,
+        withholds: false,
+    };
+    let mut place = Place { start: 0, at: 0 };
+    let heard = answers.take_plain(Some(&client), &mut server, &plain(), &mut place);
+    assert_eq!((heard, place), (Some(Heard::Ready { was_ours: false }), Place { start: 0, at: plain().len() }));
+    assert!(server.exchange.may_end());
+}
+
+#[test]
+fn what_a_command_may_have_done_beside_its_rows_is_looked_at() {
+    for (tag, is_rows_only) in [
+        (&b"SELECT 1\0"[..], true),
+        (b"INSERT 0 5\0", true),
+        (b"UPDATE 0\0", true),
+        (b"DELETE 7\0", true),
+        (b"DEALLOCATE\0", false),
+        (b"DISCARD ALL\0", false),
+        (b"IMPORT FOREIGN SCHEMA\0", false),
+        (b"DO\0", false),
+        (b"", false),
+    ] {
+        assert_eq!(tags::are_rows_only(tag), is_rows_only, "{}", tag.escape_ascii());
+    }
+}

@@ -136,8 +136,9 @@ fn hash(text: &[u8]) -> u64 {
 
 /// How many texts are held.
 const ROWS: usize = 1024;
-/// A longer text is read each time, which takes a small part of what its server does.
-const TEXT_BYTES_MAX: usize = 4096;
+/// The class of a text is kept if the text is no longer than this. A longer one is read each time, which takes a small part of
+/// what its server does.
+pub const TEXT_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {

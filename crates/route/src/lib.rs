@@ -37,7 +37,7 @@ mod traceparent;
 mod words;
 
 pub use act::{Act, Control};
-pub use cache::Cache;
+pub use cache::{Cache, TEXT_BYTES_MAX};
 pub use claim::{Claim, Purpose};
 pub use class::Class;
 pub use classify::{classify, parameters};

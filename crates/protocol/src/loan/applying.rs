@@ -54,6 +54,12 @@ impl Differences {
         }
     }
 
+    /// Whether nothing differs.
+    #[must_use]
+    pub fn are_none(self) -> bool {
+        !(self.parameters || self.settings || self.sequences || self.names)
+    }
+
     /// Whether only settings differ.
     #[must_use]
     pub fn are_of_settings_only(self) -> bool {
@@ -73,6 +79,14 @@ pub struct StateMessages {
 }
 
 impl ServerSession {
+    /// Nothing of the server has to be applied for this client.
+    pub fn is_like(&mut self, client: &ClientSession) {
+        self.had_others_state = self.overrides.as_ref().is_some_and(|overrides| !overrides.is_empty());
+        self.was_hasty = false;
+        self.preparing = Box::default();
+        self.overrides.clone_from(&client.overrides);
+    }
+
     /// Applies to the server what differs from this client, along with the client's request where `may_go_along` and the
     /// differences allow that.
     pub fn apply(

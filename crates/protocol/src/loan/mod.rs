@@ -23,6 +23,7 @@ mod ending;
 mod life;
 mod parameter_status;
 mod plain_answers;
+mod plain_requests;
 mod reading;
 mod request_text;
 mod requests;

@@ -114,6 +114,17 @@ impl Texts {
         self.cache.class(text, dialect, function_catalog.scope(), function_catalog.knowledge())
     }
 
+    /// The same for a text of which it takes little to be read twice. `None` for a longer one.
+    pub(super) fn short_class(
+        &mut self,
+        text: &[u8],
+        vars: &Rc<Vars>,
+        tracked: &Tracked,
+        function_catalog: &FunctionCatalog,
+    ) -> Option<Rc<Class>> {
+        (text.len() <= route::TEXT_BYTES_MAX).then(|| self.class(text, vars, tracked, function_catalog))
+    }
+
     /// Returns how texts of a client with these parameters are read.
     pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
         if let Some((last, dialect)) = &self.last

@@ -143,8 +143,8 @@ struct Stations<'a> {
 }
 
 impl Requests<'_> {
-    /// Processes bytes that the client may send to its server.
-    pub fn hear(
+    /// Processes bytes that the client may send to its server, message by message.
+    pub(super) fn take_each(
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,

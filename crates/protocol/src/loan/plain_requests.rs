@@ -1,0 +1,121 @@
+//! Processes the requests that nobody but the server has to look at: one Query that leaves nothing behind it, of a client of
+//! which nothing is remembered.
+//!
+//! Always true: sessions, exchange and what is known of the database are left as the stages of a message leave them, which
+//! the tests compare; where anything else may have to be done for the bytes, nothing is done here.
+//! Not here: what a text does (crate `route`), requests by the extended protocol (`requests`).
+
+use wire::backend::TxStatus;
+use wire::frame::HEADER_BYTES;
+use wire::frontend;
+
+use super::client_session::{ClientSession, RequestFate};
+use super::requests::{Forwarded, Requests, Then, ToServer};
+use super::server_session::ServerSession;
+use crate::planted::begins_query;
+use crate::prepared::Tally;
+use crate::state::Unseen;
+
+impl Requests<'_> {
+    /// Processes bytes that the client may send to its server.
+    pub fn hear(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        bytes: &[u8],
+        to_server: &mut impl ToServer,
+    ) -> Forwarded {
+        match self.take_plain(client, server, bytes) {
+            Some(forwarded) => forwarded,
+            None => self.take_each(client, server, bytes, to_server),
+        }
+    }
+
+    /// Processes bytes that are one such Query. `None` where they are to be processed as any others.
+    #[inline]
+    fn take_plain(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        bytes: &[u8],
+    ) -> Option<Forwarded> {
+        if !client.is_plain() || !server.is_at_plain_rest() || self.refuses_queries || self.refusals.is_some() {
+            return None;
+        }
+        let text = text_of_query(bytes, self.length_max)?;
+        if self.follows && !self.is_harmless(client, text) {
+            return None;
+        }
+        server.is_verified = false;
+        let is_alone = self.follows && server.exchange.status() == TxStatus::Idle;
+        client.scanner.pass(bytes);
+        client.fate = RequestFate::Forward;
+        _ = server.exchange.asked(frontend::QUERY);
+        Some(Forwarded {
+            unsent: 0..bytes.len(),
+            then: Then::Go,
+            waits: false,
+            begun: u32::from(begins_query(true)),
+            tally: Tally::default(),
+            makes_functions: false,
+            is_alone,
+        })
+    }
+
+    /// Whether a text leaves nothing behind it in its session. If so, it is noted as executed.
+    fn is_harmless(&mut self, client: &mut ClientSession, text: &[u8]) -> bool {
+        let Self { function_catalog, scopes, texts, tracked, now, .. } = self;
+        function_catalog.trust(self.unseen == Unseen::Ignore, scopes);
+        function_catalog.forget_old(*now, scopes);
+        if function_catalog.is_due(*now) || function_catalog.asks_for_sequences(client.user) {
+            return false;
+        }
+        // A class that is not plain is found again when the message is read.
+        let Some(class) = texts.short_class(text, &client.vars, tracked, function_catalog) else { return false };
+        let has_more = class.sets_locally
+            || class.sequences.are_read
+            || !class.mentions.is_empty()
+            || !class.statements.is_empty();
+        if !class.is_harmless() || has_more {
+            return false;
+        }
+        client.counting.executes(&class);
+        true
+    }
+}
+
+impl ClientSession {
+    /// Whether nothing of the client is remembered that a Query may concern.
+    fn is_plain(&self) -> bool {
+        self.session_effects.is_none()
+            && self.names.is_none()
+            && !self.unnamed.is_given()
+            && self.subscriptions.is_none()
+            && self.scanner.is_between()
+            && self.torn_text.is_none()
+            && self.collected.is_none()
+            && self.fate != RequestFate::Collect
+            && self.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty())
+    }
+}
+
+impl ServerSession {
+    /// Whether the server owes nothing, and no earlier request is remembered here.
+    fn is_at_plain_rest(&self) -> bool {
+        self.exchange.owes_nothing() && !self.repeatable.is_sent() && !self.server_statements.has_waiting_bind()
+    }
+}
+
+/// The text of a Query, if the bytes are just that and no longer than `length_max`.
+fn text_of_query(bytes: &[u8], length_max: u32) -> Option<&[u8]> {
+    let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    let [kind, length @ ..] = *header;
+    let length = u32::from_be_bytes(length);
+    let is_whole = kind == frontend::QUERY && length as usize + 1 == bytes.len() && length <= length_max;
+    let (last, text) = body.split_last().filter(|_| is_whole)?;
+    (*last == 0 && !text.contains(&0)).then_some(text)
+}
+
+#[cfg(test)]
+#[path = "plain_requests_tests.rs"]
+mod tests;

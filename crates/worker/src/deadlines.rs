@@ -12,7 +12,7 @@ use protocol::loan::Phase;
 use reactor::{Conn, Io, TimerId, Wheel};
 use wire::backend::TxStatus;
 
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::server::{Server, ServerStage};
 use crate::planted::{are_settings_timed, end_of_request};
 use crate::registry::DatabasePlace;
@@ -41,12 +41,27 @@ impl<I: Io> Worker<I> {
 
     /// Puts the server's next deadline into the wheel.
     pub(crate) fn arm_server(&mut self, key: ServerKey) {
+        if !self.registry.has_loan_timeouts && self.is_lent_for_as_long_as_it_takes(key) {
+            return;
+        }
         let numbers = self.servers.get(key).and_then(Server::sequences_due);
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
         let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).chain(withheld).min();
         if let (Some(at), Some(server)) = (next, self.servers.get_mut(key)) {
             bring_forward(&mut self.timers, &mut server.timer, at, Timer::Server(key));
         }
+    }
+
+    /// Whether a server is lent, and no deadline of it depends on anything but the timeouts of its user.
+    fn is_lent_for_as_long_as_it_takes(&self, key: ServerKey) -> bool {
+        let Some(server @ Server { stage: ServerStage::Lent { client }, .. }) = self.servers.get(key) else {
+            return false;
+        };
+        let keeps_nothing = |ready: &Ready| ready.session.session_effects.is_none();
+        self.clients.ready(*client).is_some_and(keeps_nothing)
+            && server.session.life.is_running()
+            && server.session.sequences_until.is_none()
+            && server.withheld.is_none()
     }
 
     /// Takes the server's deadline out of the wheel.

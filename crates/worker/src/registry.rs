@@ -48,6 +48,8 @@ pub(crate) struct Registry {
     pub(crate) scopes: u32,
     /// Whether any user has a `client_idle_timeout`.
     pub(crate) has_idle_timeouts: bool,
+    /// Whether any user has a timeout of queries or transactions.
+    pub(crate) has_loan_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
     /// When pools are checked for waiting clients.
     pub(crate) watch: Watch,
@@ -302,6 +304,9 @@ impl Registry {
         user.transaction_timeout = settings.transaction_timeout(&user.name);
         user.client_idle_timeout = settings.client_idle_timeout(&user.name);
         self.has_idle_timeouts |= user.client_idle_timeout.is_some();
+        self.has_loan_timeouts |= user.query_timeout.is_some()
+            || user.idle_transaction_timeout.is_some()
+            || user.transaction_timeout.is_some();
     }
 
     /// The number of a user, if it is known.

@@ -43,6 +43,11 @@ impl<I: Io> Worker<I> {
         let follows = is_same || self.registry.pool(server.pool).is_some_and(|place| place.follows);
         let differences =
             Differences::of(&server.session, &ready.session, &self.active.tracked, follows, function_catalog);
+        if differences.are_none() {
+            server.session.is_like(&ready.session);
+            server.lends(client_key, Life::Running);
+            return true;
+        }
         if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
             self.lend_unapplied(server_key, client_key);
             return false;

@@ -22,7 +22,11 @@ impl<I: Io> Worker<I> {
         let is_first = ready.held.is_none();
         match ready.link {
             Link::Loan(server) if is_first && self.may_forward(server) => self.forward(key, server, chunk),
-            Link::None if is_first => self.take_in(key, chunk),
+            Link::None if is_first => {
+                if let Some(chunk) = self.forward_at_once(key, chunk) {
+                    self.take_in(key, chunk);
+                }
+            }
             _ => {
                 let chunk = self.unpinned(chunk);
                 let Some(ready) = self.clients.ready_mut(key) else { return };

@@ -9,6 +9,7 @@ pub(crate) mod advance;
 pub(crate) mod affinity;
 pub(crate) mod affinity_holds;
 pub(crate) mod answered;
+pub(crate) mod at_once;
 pub(crate) mod attach;
 pub(crate) mod catalog;
 pub(crate) mod catch_up;

@@ -186,7 +186,7 @@ fn has_empty_flush(torn: &[u8], bytes: &[u8]) -> bool {
 }
 
 /// Whether a message of this kind is a request or a part of one.
-fn is_request(kind: u8) -> bool {
+pub(super) fn is_request(kind: u8) -> bool {
     matches!(
         kind,
         frontend::QUERY

@@ -1,0 +1,126 @@
+//! A request that arrives whole and gets a server at once: it is forwarded where it is received.
+//!
+//! Always true: nothing is done here that `want`, `settle` and `hear` would not do for the same bytes, in the same order; where
+//! the client would have to wait, or anybody else looks at the request, it goes their way.
+//! Not here: whether the pool is calm (crate `pool`), how a loan begins (`attach`), how bytes are forwarded (`forward`).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::Key;
+use measure::Phase;
+use pool::{Command, ServerKey};
+use protocol::loan::{ClientSession, ServerSession, differ, may_be_unaided};
+use reactor::{Chunk, Io};
+use wire::frame::HEADER_BYTES;
+use wire::frontend;
+
+use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::held::Skips;
+use crate::data::want::is_request;
+use crate::tasks::Task;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Forwards bytes of a client that has no server and holds nothing, if they begin with a whole request and the pool lends
+    /// a server at once. Otherwise returns them.
+    #[inline]
+    pub(crate) fn forward_at_once(&mut self, key: Key, chunk: Chunk) -> Option<Chunk> {
+        let Some((server, has_all)) = self.lend_at_once(key, chunk.bytes()) else { return Some(chunk) };
+        if has_all && self.attach(key, server, Duration::ZERO) && self.may_forward(server) {
+            self.forward(key, server, chunk);
+            return None;
+        }
+        // The server is sent the client's settings first, or has gone.
+        if let Some(ready) = self.clients.ready_mut(key) {
+            ready.held.get_or_insert_default().push(chunk);
+        }
+        if has_all {
+            self.unpin_held(key);
+        } else {
+            self.enqueue(Task::Pools(Command::Attach { client: key, server, waited: Duration::ZERO }));
+        }
+        None
+    }
+
+    /// Lends a server for the request that these bytes begin with. Returns it, and whether it has the client's settings.
+    fn lend_at_once(&mut self, key: Key, bytes: &[u8]) -> Option<(ServerKey, bool)> {
+        let is_looked_at =
+            self.spans.is_on || self.limits.rating.counts_transactions || self.limits.rating.has_rejected;
+        if is_looked_at || !self.tasks.is_empty() || self.admin.is_resting() || self.admin.lends_no_more().is_some() {
+            return None;
+        }
+        let kind = first_request(bytes, self.message_bytes_max())?;
+        if kind == frontend::QUERY && self.active.settings.disable_pqexec {
+            return None;
+        }
+        let Some(Client { stage: ClientStage::Ready(ready), is_listener: false, tracers: 0, .. }) =
+            self.clients.get_mut(key)
+        else {
+            return None;
+        };
+        // What listens may have to wait for the listener of its database.
+        let place = self.registry.pool(ready.pool)?;
+        let has_listener = self.registry.databases[place.database as usize].listening.session.is_some();
+        if !ready.is_at_plain_rest() || has_listener {
+            return None;
+        }
+        let server = self.pools.lend(self.now, ready.pool, key, ready.fingerprint(key))?;
+        ready.is_notified = false;
+        ready.link = Link::Waiting(self.now);
+        ready.meter.division.enter(self.now, Phase::Waiting);
+        let has_all = self.servers.get(server).is_some_and(|server| has_all(&server.session, &ready.session));
+        Some((server, has_all))
+    }
+}
+
+impl Ready {
+    /// Whether the client stands between two requests, and nothing is skipped or waited for.
+    fn is_at_plain_rest(&self) -> bool {
+        self.skips == Skips::Nothing
+            && self.listen_wait.is_none()
+            && self.replication.is_none()
+            && self.session.subscriptions.is_none()
+            && self.session.scanner.is_between()
+            && !self.is_paused
+    }
+}
+
+/// Whether a server has the settings of a client, as far as that is seen at a glance.
+fn has_all(server: &ServerSession, client: &ClientSession) -> bool {
+    Rc::ptr_eq(&server.vars, &client.vars) && !differ(server, client)
+}
+
+/// The kind of the first message, if that is a request which needs a server and is here completely.
+fn first_request(bytes: &[u8], length_max: u32) -> Option<u8> {
+    let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    let [kind, length @ ..] = *header;
+    let length = u32::from_be_bytes(length);
+    let is_whole = (4..=length_max).contains(&length) && length as usize - 4 <= body.len();
+    (is_whole && is_request(kind) && !may_be_unaided(kind)).then_some(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::write;
+
+    use super::*;
+
+    #[test]
+    fn only_a_whole_request_is_forwarded_at_once() {
+        let mut bytes = Vec::new();
+        write::query(&mut bytes, "select 1");
+        assert_eq!(first_request(&bytes, 100), Some(frontend::QUERY));
+        assert_eq!(first_request(&bytes, 5), None, "it is too long");
+        assert_eq!(first_request(&bytes[..bytes.len() - 1], 100), None);
+        assert_eq!(first_request(&[&bytes[..], b"rest"].concat(), 100), Some(frontend::QUERY));
+        for (bytes, what) in [
+            (&b"S\0\0\0\x04"[..], "it may need no server"),
+            (b"X\0\0\0\x04", "it is no request"),
+            (b"Q\0\0\0\x03", "its length is wrong"),
+            (b"Q\0\0\0", "its header is torn"),
+        ] {
+            assert_eq!(first_request(bytes, 100), None, "{what}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! TimeZone under which it was parsed.
 //! Not here: the unnamed statement (`mod`).
 
+use wire::backend::TxStatus;
 use wire::{backend, write};
 
 use super::state::{ByName, Portal, Session};
@@ -59,8 +60,11 @@ impl Session {
             prepared.was_bound = true;
         }
         // In session mode the statement is the client's own and may be older than the TimeZone. An application whose
-        // request was cancelled in front of pipelined ones does not know its settings either.
-        if is_sure && zone != zone_and_mark(believed).0 && !self.is_session_mode && self.unsure.is_none() {
+        // request was cancelled in front of pipelined ones does not know its settings either. A failed transaction executes
+        // none of it.
+        let is_executed = self.tx != TxStatus::Failed;
+        if is_sure && is_executed && zone != zone_and_mark(believed).0 && !self.is_session_mode && self.unsure.is_none()
+        {
             let number = self.number;
             let text = format!("server {number} binds {nonce} to what was read under {zone}, not {believed}");
             witness.accuse(Charge::LeftOver, text);

@@ -23,12 +23,14 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn read() -> Self {
-        let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        Self {
-            now: Time(mono.tv_sec as u64 * 1_000_000 + mono.tv_nsec as u64 / 1000),
-            wall: Wall(real.tv_sec * 1_000_000 + real.tv_nsec / 1000),
-        }
+        Self { now: Self::read_now(), wall: Wall(real.tv_sec * 1_000_000 + real.tv_nsec / 1000) }
+    }
+
+    /// The time alone, by which a wait is computed.
+    pub(crate) fn read_now() -> Time {
+        let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Time(mono.tv_sec as u64 * 1_000_000 + mono.tv_nsec as u64 / 1000)
     }
 }
 

@@ -269,7 +269,7 @@ impl Epoll {
             until.map(|until| {
                 // The clock is read anew, because the turn may have taken some time. epoll counts whole milliseconds,
                 // so the rest is rounded up: a wait that ended too early would have to be repeated.
-                let wait = (until - Clock::read().now).as_nanos().div_ceil(1_000_000) as i64;
+                let wait = (until - Clock::read_now()).as_nanos().div_ceil(1_000_000) as i64;
                 rustix::event::Timespec { tv_sec: wait / 1000, tv_nsec: wait % 1000 * 1_000_000 }
             })
         };

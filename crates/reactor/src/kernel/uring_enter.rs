@@ -23,7 +23,7 @@ impl Uring {
             None => self.ring.submit_and_wait(1),
             Some(until) => {
                 // The clock is read anew, because the turn may have taken some time.
-                let wait = until - Clock::read().now;
+                let wait = until - Clock::read_now();
                 let limit = types::Timespec::from(wait);
                 let args = types::SubmitArgs::new().timespec(&limit);
                 self.ring.submitter().submit_with_args(1, &args)

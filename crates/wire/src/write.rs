@@ -22,7 +22,11 @@ fn sized(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
 
 /// Appends a zero-terminated string. Zero bytes within the text are left out, because they would end it early.
 pub fn c_string(out: &mut Vec<u8>, text: &str) {
-    text.split('\0').for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+    if text.as_bytes().contains(&0) {
+        text.split('\0').for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+    } else {
+        out.extend_from_slice(text.as_bytes());
+    }
     out.push(0);
 }
 

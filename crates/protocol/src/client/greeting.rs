@@ -263,6 +263,7 @@ pub fn write_welcome(
     key: &[u8],
     notice: Option<&str>,
 ) {
+    out.reserve(fixed.len() + WELCOME_BYTES);
     out.extend_from_slice(fixed);
     vars.write_statuses(tracked, out);
     write::backend_key_data(out, key);
@@ -272,6 +273,8 @@ pub fn write_welcome(
     write::ready_for_query(out, TxStatus::Idle);
 }
 
+/// So much room is made for what stands behind the fixed messages: nearly always enough.
+const WELCOME_BYTES: usize = 512;
 const READ_ONLY: &str = "default_transaction_read_only";
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;

@@ -4,6 +4,7 @@
 //! start or stop.
 //! Not here: throughput and processor time (`bench`).
 
+mod budget;
 mod kinds;
 mod player;
 mod quiet;
@@ -20,6 +21,7 @@ use ops::trial::{Client, Cluster, ClusterShape, DATABASE, Trial, TrialError, USE
 
 use crate::bench::{Answers, Tap};
 use crate::house::House;
+use budget::Budget;
 use kinds::Kind;
 use setup::Purpose;
 use table::Table;
@@ -35,8 +37,10 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
         ["--only", name] => check(house, |row| row.contains(name)),
         ["--write"] => {
             let old = known(house, |_| true).ok();
-            let page = count(house, |_| true, old.as_ref())?.page();
+            let new = count(house, |_| true, old.as_ref())?;
+            let page = new.page();
             print!("{page}");
+            within(&budget(house)?, &new)?;
             fs::write(house.root().join(PAGE), page).map_err(|error| format!("cannot write {PAGE}: {error}"))
         }
         _ => Err(USAGE.to_owned()),
@@ -52,7 +56,7 @@ pub(crate) fn prove(house: &House) -> Result<(), String> {
     let is_wanted = |row: &str| PROVEN.contains(&row);
     let old = known(house, is_wanted)?;
     match count(house, is_wanted, Some(&old)) {
-        Ok(new) => judge(&old, &new),
+        Ok(new) => judge(&old, &new, &budget(house)?),
         // A container may keep one process from stopping another. `cargo xtask cost` reports that as an error.
         Err(why) => {
             println!("costs are not counted: {why}");
@@ -64,7 +68,7 @@ pub(crate) fn prove(house: &House) -> Result<(), String> {
 /// Counts the wanted rows and compares them with the table.
 fn check(house: &House, is_wanted: impl Fn(&str) -> bool) -> Result<(), String> {
     let old = known(house, &is_wanted)?;
-    judge(&old, &count(house, is_wanted, Some(&old))?)
+    judge(&old, &count(house, is_wanted, Some(&old))?, &budget(house)?)
 }
 
 /// The wanted rows of the table in the repository.
@@ -76,9 +80,27 @@ fn known(house: &House, is_wanted: impl Fn(&str) -> bool) -> Result<Table, Strin
     Ok(old)
 }
 
-fn judge(old: &Table, new: &Table) -> Result<(), String> {
+/// What each row may cost.
+fn budget(house: &House) -> Result<Budget, String> {
+    let text =
+        fs::read_to_string(house.root().join(BUDGET)).map_err(|error| format!("cannot read {BUDGET}: {error}"))?;
+    Budget::read(&text).map_err(|why| format!("{BUDGET}: {why}"))
+}
+
+/// Fails where a row costs more than it may.
+fn within(budget: &Budget, new: &Table) -> Result<(), String> {
+    match budget.exceeded_by(new).as_slice() {
+        [] => Ok(()),
+        exceeded => Err(format!("{}\nIf that is meant, {BUDGET} says why.", exceeded.join("\n"))),
+    }
+}
+
+fn judge(old: &Table, new: &Table, budget: &Budget) -> Result<(), String> {
     let verdict = old.compare(new);
     verdict.told.iter().for_each(|line| println!("{line}"));
+    if old.key == new.key {
+        within(budget, new)?;
+    }
     match verdict.grown.as_slice() {
         [] => Ok(()),
         grown => Err(format!("{}\nIf that is meant, run `{WRITE}` and commit {PAGE}.", grown.join("\n"))),
@@ -153,6 +175,7 @@ const ROUNDS_MAX: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PAGE: &str = "docs/reference/cost.md";
+const BUDGET: &str = "docs/reference/cost-budget.md";
 const WRITE: &str = "cargo xtask cost --write";
 const USAGE: &str = "usage: cargo xtask cost [--check | --write | --brief | --only NAME]";
 
@@ -166,6 +189,15 @@ mod tests {
         let habits: &'static [Habit] = crate::habits::read(house.root()).expect("habits").leak();
         let names: Vec<String> = Kind::all(habits).into_iter().map(Kind::name).collect();
         let missing: Vec<&str> = PROVEN.into_iter().filter(|proven| !names.iter().any(|name| name == proven)).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
+    fn each_row_but_habits_has_a_budget() {
+        let house = House::find().expect("the project");
+        let budget = budget(&house).expect("budgets");
+        let rows = Kind::all(&[]).into_iter().map(Kind::name);
+        let missing: Vec<String> = rows.filter(|name| !name.starts_with(kinds::HABITS) && !budget.has(name)).collect();
         assert_eq!(missing, [""; 0]);
     }
 }

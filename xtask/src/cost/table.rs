@@ -144,7 +144,7 @@ Counted, not timed, for one transaction of one client in lock-step, one worker, 
 sends and receives on sockets), and messages to PostgreSQL. The first 80 of each are not counted. A client says nothing before the
 pooler and PostgreSQL sleep, and what PostgreSQL answers comes at once, so that no figure depends on who was quicker.
 `SHOW STATEMENTS` looks at 50 requests a second of a worker (`track_statements`), here at none, and at each in the row `simple, looked at`.
-`cargo xtask cost --check` fails when a figure has grown by more than 1 %.
+`cargo xtask cost --check` fails when a row is above its [budget](cost-budget.md), or a figure has grown by more than 1 %.
 
 ";
 const HABITS_HEAD: &str = "

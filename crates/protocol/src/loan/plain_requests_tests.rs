@@ -9,7 +9,7 @@ use wire::write;
 
 use super::super::reading::Texts;
 use super::*;
-use crate::prepared::{Bytes, StatementRegistry};
+use crate::prepared::{Bytes, RepeatableRequest, StatementRegistry};
 use crate::state::FunctionCatalog;
 use crate::vars::{Tracked, Vars};
 
@@ -91,8 +91,7 @@ impl Stage {
         }
     }
 
-    /// Processes the bytes. Returns all that is to be compared.
-    fn hears(&mut self, bytes: &[u8], is_plain: bool) -> String {
+    fn forwards(&mut self, bytes: &[u8], is_plain: bool) -> (Forwarded, Vec<u8>) {
         let mut requests = Requests {
             now: Time(7),
             client: Key::first(0),
@@ -118,9 +117,35 @@ impl Stage {
             true => requests.hear(client, server, bytes, &mut sent),
             false => requests.take_each(client, server, bytes, &mut sent),
         };
-        sent.sent.extend_from_slice(&bytes[forwarded.unsent.clone()]);
+        (forwarded, sent.sent)
+    }
+
+    /// Processes the bytes. Returns all that is to be compared.
+    fn hears(&mut self, bytes: &[u8], is_plain: bool) -> String {
+        let (forwarded, mut sent) = self.forwards(bytes, is_plain);
+        sent.extend_from_slice(&bytes[forwarded.unsent.clone()]);
         let outside = (&self.scopes, &self.function_catalog, &self.texts);
-        format!("{forwarded:?}\n{:?}\n{:?}\n{:?}\n{outside:?}", sent.sent, self.client, self.server)
+        format!("{forwarded:?}\n{sent:?}\n{:?}\n{:?}\n{outside:?}", self.client, self.server)
+    }
+}
+
+impl Stage {
+    /// Processes the bytes in these parts. Returns what the server is sent, how many requests begin, and what is known then.
+    fn sends(&mut self, parts: &[&[u8]]) -> String {
+        let (mut all, mut begun) = (Vec::new(), 0);
+        for bytes in parts.iter().filter(|bytes| !bytes.is_empty()) {
+            let (forwarded, mut sent) = self.forwards(bytes, false);
+            sent.extend_from_slice(&bytes[forwarded.unsent]);
+            begun += forwarded.begun;
+            all.extend(sent);
+            if forwarded.then != Then::Go {
+                all.extend_from_slice(format!("{:?}", std::mem::discriminant(&forwarded.then)).as_bytes());
+                break;
+            }
+        }
+        // What may be sent again is kept by the parts in which it comes.
+        self.server.repeatable = RepeatableRequest::default();
+        format!("{all:?} {begun}\n{:?}\n{:?}", self.client, self.server)
     }
 }
 
@@ -170,6 +195,55 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// Messages of batches, and whether each is split in the other stage, so that it is looked at in two parts.
+fn messages(picks: &[(u8, bool)]) -> Vec<(Vec<u8>, bool)> {
+    let message = |pick: u8| -> Vec<u8> {
+        let mut out = Vec::new();
+        match pick {
+            0..=5 => write::parse(&mut out, b"", TEXTS[usize::from(pick)], std::iter::empty()),
+            6..=9 => write::message(&mut out, frontend::BIND, |out| out.extend_from_slice(&[0; 8])),
+            10..=13 => write::message(&mut out, frontend::DESCRIBE, |out| out.extend_from_slice(b"P\0")),
+            14 => write::message(&mut out, frontend::DESCRIBE, |out| out.extend_from_slice(b"S\0")),
+            15 => write::parse(&mut out, b"a", "select 1", std::iter::empty()),
+            16..=20 => write::message(&mut out, frontend::EXECUTE, |out| out.extend_from_slice(&[0; 5])),
+            21 => write::query(&mut out, "select 1"),
+            22 => write::bare(&mut out, frontend::FLUSH),
+            _ => write::bare(&mut out, frontend::SYNC),
+        }
+        out
+    };
+    let is_plain = |pick: u8| matches!(pick, 10..=13 | 16..=20 | 23..);
+    picks.iter().map(|(pick, is_split)| (message(*pick), *is_split && is_plain(*pick))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A message that comes in two parts passes all stages.
+    #[test]
+    fn what_ends_a_batch_is_counted_as_if_every_stage_had_seen_it(
+        seed in any::<u64>(),
+        picks in proptest::collection::vec((0..28_u8, any::<bool>()), 1..12),
+    ) {
+        let messages = messages(&picks);
+        let whole: Vec<u8> = messages.iter().flat_map(|(message, _)| message.clone()).collect();
+        let (mut one, mut other) = (Stage::new(seed), Stage::new(seed));
+        let seen = one.sends(&[&whole]);
+        let mut parts: Vec<&[u8]> = Vec::new();
+        let mut at = 0;
+        let mut from = 0;
+        for (message, is_split) in &messages {
+            if *is_split {
+                parts.push(&whole[from..at + 1]);
+                from = at + 1;
+            }
+            at += message.len();
+        }
+        parts.push(&whole[from..]);
+        prop_assert_eq!(seen, other.sends(&parts));
     }
 }
 

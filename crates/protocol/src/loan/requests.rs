@@ -183,6 +183,16 @@ impl Requests<'_> {
             if waits {
                 break;
             }
+            if let Some((kind, length)) = plain_part(&bytes[course.at..])
+                && length <= self.length_max as usize
+                && stations.passes(client, server, kind)
+            {
+                client.scanner.pass(&bytes[course.at..]);
+                client.fate = RequestFate::Forward;
+                _ = server.exchange.asked(kind);
+                course.at += length;
+                continue;
+            }
             let piece = match client.scanner.next(bytes, course.at, self.length_max) {
                 Step::Piece(piece) => piece,
                 Step::More => {
@@ -226,6 +236,30 @@ impl Requests<'_> {
 }
 
 impl Stations<'_> {
+    /// Whether the stages have nothing to do for a [`plain_part`] but to count it.
+    fn passes(&mut self, client: &mut ClientSession, server: &ServerSession, kind: u8) -> bool {
+        let is_plain = client.session_effects.is_none()
+            && client.subscriptions.is_none()
+            && client.scanner.is_between()
+            && client.fate != RequestFate::Collect
+            && client.torn_text.is_none();
+        // The first message of a batch begins a request, and in a COPY or behind an error it means something else.
+        let is_in_batch = server.exchange.may_step()
+            && !server.exchange.owes_client_nothing()
+            && !self.has_read
+            && self.refusals.is_none();
+        if !is_plain || !is_in_batch || kind == frontend::DESCRIBE && client.names.is_some() {
+            return false;
+        }
+        if kind == frontend::EXECUTE
+            && self.reading.is_some()
+            && let Some(names) = &mut client.names
+        {
+            names.executes(server.exchange.number());
+        }
+        true
+    }
+
     /// Processes a framed message, or a part of one.
     ///
     /// # Errors
@@ -348,6 +382,18 @@ fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u
     {
         server.repeatable.keep(bytes);
     }
+}
+
+/// The kind and the length of the first message, if it is one of those that end nearly every batch: a Describe or an Execute of
+/// the unnamed portal, or a Sync.
+fn plain_part(bytes: &[u8]) -> Option<(u8, usize)> {
+    let (kind, length) = match bytes {
+        [frontend::SYNC, 0, 0, 0, 4, ..] => (frontend::SYNC, 4),
+        [frontend::DESCRIBE, 0, 0, 0, 6, b'P', 0, ..] => (frontend::DESCRIBE, 6),
+        [frontend::EXECUTE, 0, 0, 0, 9, 0, _, _, _, _, ..] => (frontend::EXECUTE, 9),
+        _ => return None,
+    };
+    Some((kind, 1 + length))
 }
 
 /// As which kind a message counts. PostgreSQL refuses a Flush that has a body, as it would refuse a Describe, unless it reads

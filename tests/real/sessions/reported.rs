@@ -170,6 +170,13 @@ pub(crate) fn a_reset_in_a_batch_is_told_with_the_ready_for_query_behind_it(hous
             });
             assert_eq!(said[0], said[1], "{zone:?}: {name}");
         }
+        // A batch that has no Sync yet stands behind a query.
+        let said = pair.each_mut().map(|client| {
+            let first = told(client, &query(set));
+            client.peer.send(&[query("select 1"), executed(reset), frame(b'H', b"")].concat());
+            [first, told(client, &[]), told(client, &sync())]
+        });
+        assert_eq!(said[0], said[1], "{zone:?}: a batch behind a query");
         for sql in [
             "begin",
             reset,

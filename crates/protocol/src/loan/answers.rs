@@ -228,10 +228,16 @@ impl Answers<'_> {
                 self.keep_name(client.as_deref_mut(), server, to_client);
             }
             let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
-            // Before the last answer it is not known yet what the request does that has these effects.
+            // Before the last answer it is not known yet what the request does that has these effects; and a batch without a Sync,
+            // which has no last answer yet, may stand behind this one.
+            let is_behind = |client: &ClientSession| {
+                let number = server.exchange.unanswered();
+                client.session_effects.as_ref().is_some_and(|effects| effects.sets_parameters_behind(number))
+            };
             let is_last = |client: &&mut ClientSession| {
                 (server.is_applied_along || client.effects_on_parameters().is_some())
                     && server.exchange.count_ready() == 1
+                    && !is_behind(client)
             };
             if let Some(client) = client.as_deref_mut().filter(is_last)
                 && let Some(vars) = self.vars_after(client, server, is_outside)

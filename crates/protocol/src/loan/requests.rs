@@ -351,6 +351,9 @@ impl Stations<'_> {
         }
         reading.read(client, self.following.statement_registry, piece, course.bytes);
         server.placeholders |= reading.placeholders;
+        if let Some(effects) = &mut client.session_effects {
+            effects.note_place(server.exchange.number());
+        }
         if let Some(class) = reading.says_names.take() {
             self.following.brings(client, server, course, piece, &class);
         } else if piece.kind == frontend::EXECUTE

@@ -20,6 +20,8 @@ use super::probe::{Probe, Seen};
 use super::unlisten::Unlistens;
 use crate::vars::is_told;
 
+mod reported;
+
 /// The session effects of one client.
 #[derive(Clone, Debug, Default)]
 pub struct SessionEffects {
@@ -31,6 +33,8 @@ pub struct SessionEffects {
     listens_elsewhere: bool,
     /// Texts whose effect is certain, unless something undoes it before their transaction ends.
     certain: Effects,
+    /// The number of the message with the first effect on parameters that servers report; 0 where there is none.
+    parameters_from: u64,
     /// A `DISCARD ALL` and nothing else, whose effect on what the client holds is uncertain, but not that on parameters.
     discard: Effects,
     /// A text of certain effect whose statement has been bound to this portal and not been executed yet.
@@ -200,13 +204,6 @@ impl SessionEffects {
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.certain
-    }
-
-    /// What is certain about parameters that servers report.
-    #[must_use]
-    pub fn effects_on_parameters(&self) -> Option<&Effects> {
-        let effects = if self.is_known() { &self.certain } else { &self.discard };
-        Some(effects).filter(|effects| !effects.0.is_empty())
     }
 
     /// The session is known to have the state `known`, and everything is probed all the same, to compare

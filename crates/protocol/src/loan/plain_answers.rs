@@ -17,7 +17,7 @@ impl Answers<'_> {
     /// Whether [`Answers::take_plain`] may find anything in these bytes.
     #[inline]
     pub(super) fn may_be_plain(&self, client: Option<&ClientSession>, server: &ServerSession) -> bool {
-        let is_followed = self.is_listener || self.is_statement_mode || self.withholds || server.answer_tally.is_some();
+        let is_followed = self.is_statement_mode || self.withholds || server.answer_tally.is_some();
         !is_followed && client.is_some_and(|client| client.session_effects.is_none())
     }
 

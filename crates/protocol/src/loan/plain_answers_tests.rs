@@ -9,6 +9,7 @@ use wire::frontend;
 
 use super::super::answers::ToClient;
 use super::*;
+use crate::exchange::Exchange;
 use crate::vars::{Known, Tracked, Vars};
 
 /// What the client is given: parts of the server's bytes, and bytes of our own.
@@ -199,6 +200,44 @@ fn a_plain_answer_is_taken_at_once() {
     let heard = answers.take_plain(Some(&client), &mut server, &plain(), &mut place);
     assert_eq!((heard, place), (Some(Heard::Ready { was_ours: false }), Place { start: 0, at: plain().len() }));
     assert!(server.exchange.may_end());
+}
+
+/// Each thing by which the answers of a server are not plain.
+#[test]
+fn what_is_looked_at_is_left_to_the_general_way() {
+    type Make = fn(&mut ClientSession, &mut ServerSession);
+    let unusual: [(&str, Make); 9] = [
+        ("effects", |client, _| _ = client.session_effects.insert(Box::default())),
+        ("a name that is reported late", |_, server| server.reported_name = Some("name".into())),
+        ("settings along with the request", |_, server| server.is_applied_along = true),
+        ("a row that tells of a lock", |_, server| server.tells_lock = true),
+        ("a request that may be sent again", |_, server| server.repeatable.keep(&plain())),
+        ("a part of a message that is read", |_, server| server.collected = vec![0]),
+        ("a hidden answer", |_, server| {
+            let ServerSession { exchange, server_statements, .. } = server;
+            server_statements.expect_hidden(exchange);
+        }),
+        ("a query of our own", |_, server| server.exchange = Exchange::default()),
+        ("a message that has begun", |_, server| {
+            _ = server.scanner.next(b"D\0\0\0\xff", 0, u32::MAX);
+        }),
+    ];
+    for (what, make) in unusual {
+        let mut server = ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))));
+        let mut client = ClientSession::new(0, server.vars.clone());
+        server.exchange.asked(frontend::QUERY);
+        make(&mut client, &mut server);
+        if server.exchange.owes_nothing() {
+            server.exchange.asks_ours();
+        }
+        let (tracked, mut known) = (Tracked::new([]), Known::default());
+        let (tracked, known) = (&tracked, &mut known);
+        let (shares_parameters, is_listener, is_statement_mode, withholds) = (true, false, false, false);
+        let answers = Answers { tracked, known, shares_parameters, is_listener, is_statement_mode, withholds };
+        let mut place = Place { start: 0, at: 0 };
+        assert_eq!(answers.take_plain(Some(&client), &mut server, &plain(), &mut place), None, "{what}");
+        assert_eq!(place, Place { start: 0, at: 0 }, "{what}");
+    }
 }
 
 #[test]

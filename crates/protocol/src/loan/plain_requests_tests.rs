@@ -91,8 +91,24 @@ impl Stage {
         }
     }
 
-    fn forwards(&mut self, bytes: &[u8], is_plain: bool) -> (Forwarded, Vec<u8>) {
-        let mut requests = Requests {
+    /// Two sessions about which nothing is unusual.
+    fn plain() -> Self {
+        let mut stage = Self::new(0);
+        let vars = stage.client.vars.clone();
+        (stage.client, stage.server) = (ClientSession::new(0, vars.clone()), ServerSession::new(vars));
+        (stage.follows, stage.is_trusting, stage.refuses_queries) = (true, true, false);
+        stage.function_catalog = FunctionCatalog::default();
+        stage
+    }
+
+    /// Whether the plain way takes these bytes.
+    fn takes_plainly(&mut self, bytes: &[u8]) -> bool {
+        let (mut requests, client, server) = self.requests();
+        requests.take_plain(client, server, bytes).is_some()
+    }
+
+    fn requests(&mut self) -> (Requests<'_>, &mut ClientSession, &mut ServerSession) {
+        let requests = Requests {
             now: Time(7),
             client: Key::first(0),
             length_max: 1 << 20,
@@ -111,8 +127,12 @@ impl Stage {
             function_catalog: &mut self.function_catalog,
             scopes: &mut self.scopes,
         };
+        (requests, &mut self.client, &mut self.server)
+    }
+
+    fn forwards(&mut self, bytes: &[u8], is_plain: bool) -> (Forwarded, Vec<u8>) {
         let mut sent = Sent { bytes, sent: Vec::new() };
-        let (client, server) = (&mut self.client, &mut self.server);
+        let (mut requests, client, server) = self.requests();
         let forwarded = match is_plain {
             true => requests.hear(client, server, bytes, &mut sent),
             false => requests.take_each(client, server, bytes, &mut sent),
@@ -247,13 +267,38 @@ proptest! {
     }
 }
 
+/// Each thing for which a Query is looked at.
+#[test]
+fn what_is_remembered_of_a_client_is_left_to_the_general_way() {
+    type Make = fn(&mut Stage);
+    let unusual: [(&str, Make); 10] = [
+        ("effects", |stage| _ = stage.client.session_effects.insert(Box::default())),
+        ("names", |stage| _ = stage.client.names.insert(Box::default())),
+        ("subscriptions", |stage| _ = stage.client.subscriptions.insert(Box::default())),
+        ("a message that has begun", |stage| {
+            _ = stage.client.scanner.next(b"Q\0\0\0\xff", 0, u32::MAX);
+        }),
+        ("a message that is collected", |stage| stage.client.fate = RequestFate::Collect),
+        ("something owed", |stage| _ = stage.server.exchange.asked(frontend::QUERY)),
+        ("a request that may be sent again", |stage| stage.server.repeatable.keep(b"Q\0\0\0\x05\0")),
+        ("no queries allowed", |stage| stage.refuses_queries = true),
+        ("sequences that are asked for", |stage| stage.function_catalog.note_asker(0)),
+        ("functions that are not known", |stage| stage.is_trusting = false),
+    ];
+    let mut query = Vec::new();
+    write::query(&mut query, "select 1, f()");
+    for (what, make) in unusual {
+        let mut stage = Stage::plain();
+        assert!(stage.takes_plainly(&query), "{what}");
+        let mut stage = Stage::plain();
+        make(&mut stage);
+        assert!(!stage.takes_plainly(&query), "{what}");
+    }
+}
+
 #[test]
 fn a_plain_query_is_taken_at_once() {
-    let mut stage = Stage::new(0);
-    let vars = stage.client.vars.clone();
-    (stage.client, stage.server) = (ClientSession::new(0, vars.clone()), ServerSession::new(vars));
-    (stage.follows, stage.is_trusting, stage.refuses_queries) = (true, true, false);
-    stage.function_catalog = FunctionCatalog::default();
+    let mut stage = Stage::plain();
     let mut bytes = Vec::new();
     write::query(&mut bytes, "select 1");
     let said = stage.hears(&bytes, true);

@@ -10,7 +10,11 @@ fn use_it() -> Said {
 }
 
 fn close() -> Vec<u8> {
-    frame(b'C', b"S\0")
+    close_of("")
+}
+
+fn close_of(name: &str) -> Vec<u8> {
+    frame(b'C', &[b"S", name.as_bytes(), b"\0"].concat())
 }
 
 /// A Parse and a Query that are no valid UTF-8.
@@ -123,8 +127,10 @@ pub(crate) fn each_client_is_warned_of_its_own_text(house: &House) {
         let clients = || [stage.pooled(), stage.direct()];
         for name in ["", "named"] {
             for mut pair in [clients(), clients(), clients()] {
+                let twice = || parse(name, r"select 'c\\d'");
                 let programs = [
                     vec![query("set standard_conforming_strings = off")],
+                    vec![twice(), close_of(name), twice(), close_of(name), sync()],
                     vec![parse(name, r"select 'a\\b'"), bind("", name, &[]), execute("", 0), sync()],
                     vec![bind("", name, &[]), execute("", 0), sync()],
                 ];

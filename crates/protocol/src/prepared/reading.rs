@@ -61,6 +61,11 @@ impl ServerStatements {
         Ok(Some(used))
     }
 
+    /// Whether the server has confirmed that it has the statement.
+    pub(super) fn is_confirmed(&self, statement: &Statement) -> bool {
+        self.held.get(&statement.id()).is_some_and(|held| held.state == State::Sure)
+    }
+
     /// Whether the server is in a failed transaction, nothing unanswered may end that, and the server was sent the statement in
     /// this loan, and has no other under its name.
     pub(super) fn is_kept(&self, statement: &Statement, exchange: &Exchange) -> bool {

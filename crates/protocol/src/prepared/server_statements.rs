@@ -315,10 +315,12 @@ impl ServerStatements {
         let is_reused = self.is_closing(&name);
         let named = Named { statement: statement.clone(), step, is_reused, charge, told: Shape::default() };
         sides.names.insert(name.clone(), named);
-        // A server in a failed transaction would refuse the Parse, so the server has to answer it.
+        // A server in a failed transaction would refuse the Parse, so the server has to answer it; and whether it warns of a
+        // backslash is known when it has answered the first.
         if sides.exchange.is_in_good_order()
             && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
             && self.has(&statement, 0, sides.exchange.epoch()).is_some()
+            && (self.is_confirmed(&statement) || !text.contains(&b'\\'))
         {
             self.has_given = true;
             self.pending.push_back(Pending::Found { step, name });

@@ -9,8 +9,8 @@ use wire::write;
 
 use super::super::reading::Texts;
 use super::*;
-use crate::prepared::{Bytes, RepeatableRequest, StatementRegistry};
-use crate::state::FunctionCatalog;
+use crate::prepared::{Bytes, RepeatableRequest, StatementRegistry, UnnamedReading};
+use crate::state::{FunctionCatalog, Kind, Overrides, PinRules, Policy, Statement};
 use crate::vars::{Tracked, Vars};
 
 /// What the server is sent before the part that is still to be sent.
@@ -45,6 +45,7 @@ struct Stage {
     is_trusting: bool,
     refuses_queries: bool,
     statements_max: usize,
+    refusals: Option<Rc<PinRules>>,
 }
 
 impl Stage {
@@ -72,6 +73,7 @@ impl Stage {
         if rarely() {
             server.exchange.asked(frontend::PARSE);
         }
+        server.is_verified = rarely();
         let mut function_catalog = FunctionCatalog::default();
         if rarely() {
             function_catalog.note_asker(0);
@@ -88,6 +90,7 @@ impl Stage {
             is_trusting: !rarely(),
             refuses_queries: rarely(),
             statements_max: if rarely() { 0 } else { 10 },
+            refusals: None,
         }
     }
 
@@ -118,7 +121,7 @@ impl Stage {
             one_by_one: false,
             follows: self.follows,
             unseen: if self.is_trusting { Unseen::Ignore } else { Unseen::Verify },
-            refusals: None,
+            refusals: self.refusals.clone(),
             server_user: 0,
             changes: 0,
             statement_registry: &mut self.statement_registry,
@@ -209,9 +212,10 @@ proptest! {
             }
             prop_assert_eq!(one.hears(&bytes, true), other.hears(&bytes, false));
             let is_answered = luck % 2 == 0 && one.server.exchange.owed() == 1 && one.client.scanner.is_between();
+            let status = if luck % 4 == 0 { b"T" } else { b"I" };
             for stage in [&mut one, &mut other] {
                 if is_answered {
-                    _ = stage.server.exchange.answered(wire::backend::READY_FOR_QUERY, b"I");
+                    _ = stage.server.exchange.answered(wire::backend::READY_FOR_QUERY, status);
                 }
             }
         }
@@ -271,9 +275,26 @@ proptest! {
 #[test]
 fn what_is_remembered_of_a_client_is_left_to_the_general_way() {
     type Make = fn(&mut Stage);
-    let unusual: [(&str, Make); 10] = [
+    let unusual: [(&str, Make); 13] = [
         ("effects", |stage| _ = stage.client.session_effects.insert(Box::default())),
         ("names", |stage| _ = stage.client.names.insert(Box::default())),
+        ("something to be refused", |stage| {
+            let policies = [Policy::Reject; Kind::ALL.len()];
+            let rules = PinRules { policies, servers_max: None, age_max: None, unseen: Unseen::Ignore };
+            stage.refusals = Some(Rc::new(rules));
+        }),
+        ("a statement prepared by SQL", |stage| {
+            let mut overrides = Overrides::default();
+            overrides
+                .statements_mut()
+                .insert("p", Statement { sql: "prepare p as select 1".into(), search_path: None });
+            stage.client.overrides = Some(Rc::new(overrides));
+        }),
+        ("an unnamed statement", |stage| {
+            let reading = UnnamedReading { vars: None, class: None, statement: None };
+            let Stage { client, server, statement_registry, .. } = stage;
+            client.unnamed.prepares(None, reading, &server.exchange, &client.account, statement_registry);
+        }),
         ("subscriptions", |stage| _ = stage.client.subscriptions.insert(Box::default())),
         ("a message that has begun", |stage| {
             _ = stage.client.scanner.next(b"Q\0\0\0\xff", 0, u32::MAX);
@@ -294,6 +315,18 @@ fn what_is_remembered_of_a_client_is_left_to_the_general_way() {
         make(&mut stage);
         assert!(!stage.takes_plainly(&query), "{what}");
     }
+}
+
+/// What a client is told of its statement is noted.
+#[test]
+fn the_portal_of_a_named_statement_is_described_by_the_general_way() {
+    let mut stage = Stage::plain();
+    let mut bytes = Vec::new();
+    write::parse(&mut bytes, b"a", "select 1", std::iter::empty());
+    write::message(&mut bytes, frontend::BIND, |out| out.extend_from_slice(b"\0a\0\0\0\0\0\0\0"));
+    write::message(&mut bytes, frontend::DESCRIBE, |out| out.extend_from_slice(b"P\0"));
+    let said = stage.hears(&bytes, true);
+    assert!(said.contains("Step(ClientDescribe)"), "{said}");
 }
 
 #[test]

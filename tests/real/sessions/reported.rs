@@ -134,6 +134,31 @@ pub(crate) fn a_text_that_nobody_can_read_resets_no_value_that_the_server_has_by
     }
 }
 
+/// The messages of a new server are counted anew, those of the session go on.
+pub(crate) fn a_reset_is_told_by_the_next_server_too(house: &House) {
+    let pooler = house.pooler("reported_anew", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let shown = house.postgres.client("reported_anew").query("show timezone").rows;
+    let zone = shown[0][0].clone().expect("a time zone");
+    let login = |address| {
+        let parameters = [("user", "u"), ("database", "reported_anew"), ("timezone", "Asia/Tokyo")];
+        Client::try_login(address, &parameters).expect("the login succeeds")
+    };
+    let mut pair = [login(pooler.address()), login(house.postgres.address())];
+    // A statement that is prepared by SQL follows its client, so that something of the session is always remembered.
+    pair.iter_mut().for_each(|client| client.run("prepare p as select 1"));
+    for round in 0..3 {
+        for _ in 0..20 {
+            pair.iter_mut().for_each(|client| client.run("select 1"));
+        }
+        // The value with which the server begins, so that the server has nothing to report.
+        let said = pair.each_mut().map(|client| told(client, &query(&format!("set timezone = '{zone}'"))));
+        assert_eq!(said[0], said[1], "round {round}");
+        pooler.console("RECONNECT reported_anew");
+        let said = pair.each_mut().map(|client| told(client, &query("reset timezone")));
+        assert_eq!(said[0], said[1], "round {round}");
+    }
+}
+
 /// Regression: where a `Query` follows a reset in one batch, PostgreSQL reports the reset before the first `ReadyForQuery`, and
 /// the pooler did before the last. Found by random programs.
 pub(crate) fn a_reset_in_a_batch_is_told_with_the_ready_for_query_behind_it(house: &House) {

@@ -624,6 +624,8 @@ impl SessionEffects {
     pub(crate) fn forget(&mut self) {
         (self.is_local, self.touched) = (false, DirtyState::NOTHING);
         (self.certain, self.discard) = (Effects::default(), Effects::default());
+        // The next server counts its messages by itself.
+        self.parameters_from = 0;
         self.bound = None;
         self.long_texts = LongTexts::default();
         self.names.clear();

@@ -168,7 +168,7 @@ impl Answers<'_> {
     ) -> Heard<'b> {
         let may_be_plain = self.may_be_plain(client.as_deref(), server);
         loop {
-            if may_be_plain && let Some(heard) = self.take_plain(client.as_deref(), server, bytes, place) {
+            if may_be_plain && let Some(heard) = self.take_plain(server, bytes, place) {
                 return heard;
             }
             if place.at >= bytes.len() {

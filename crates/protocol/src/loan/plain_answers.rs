@@ -1,7 +1,7 @@
 //! Processes the answers that nobody but the client has to look at: rows, their descriptions, and what ends them.
 //!
-//! Always true: sessions and exchange are left as `Answers::take` leaves them, which the tests
-//! compare; where anything else may have to be done for a message, the message is left to it.
+//! Always true: sessions and exchange are left as `Answers::take` leaves them, which the tests compare; where anything else may
+//! have to be done for a message, the message is left to it.
 //! Not here: the first part of a message that has not arrived completely, errors, notices, reports, answers to our own
 //! queries (`answers`).
 
@@ -12,6 +12,7 @@ use super::answers::{Answers, Heard, Place};
 use super::client_session::ClientSession;
 use super::server_session::{AnswerFate, ServerSession};
 use super::tags;
+use crate::request::messages;
 
 impl Answers<'_> {
     /// Whether [`Answers::take_plain`] may find anything in these bytes.
@@ -22,22 +23,22 @@ impl Answers<'_> {
     }
 
     /// Processes whole messages for as long as the exchange alone has to know of them, where these
-    /// [may be plain](Self::may_be_plain). Returns what has been heard, if that
-    /// concerns more than the two sessions; otherwise the message at [`Place::at`], if any, is to be processed as any other.
+    /// [may be plain](Self::may_be_plain). Returns what has been heard, if that concerns more than the two sessions; otherwise
+    /// the message at [`Place::at`], if any, is to be processed as any other.
     #[inline]
     pub(super) fn take_plain(
         &self,
-        client: Option<&ClientSession>,
         server: &mut ServerSession,
         bytes: &[u8],
         place: &mut Place,
     ) -> Option<Heard<'static>> {
-        if client.is_none_or(|client| client.session_effects.is_some()) || !server.answers_plainly() {
+        if !server.answers_plainly() {
             return None;
         }
+        let from = place.at;
         let mut last = None;
         let mut heard = None;
-        while let Some((kind, body, end)) = whole_message(bytes, place.at) {
+        for (at, kind, body) in messages(bytes.get(from..).unwrap_or_default()) {
             match kind {
                 backend::COMMAND_COMPLETE if !tags::are_rows_only(body) => break,
                 backend::ROW_DESCRIPTION
@@ -62,8 +63,8 @@ impl Answers<'_> {
                 }
                 _ => break,
             }
-            last = Some(place.at);
-            place.at = end;
+            last = Some(from + at);
+            place.at = from + at + HEADER_BYTES + body.len();
             if heard.is_some() {
                 break;
             }
@@ -89,16 +90,6 @@ impl ServerSession {
             && !self.server_statements.is_being_described()
             && self.collected.is_empty()
     }
-}
-
-/// The message at a position, if all of it has arrived: its kind, its body, and where it ends.
-#[inline]
-fn whole_message(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
-    let rest = bytes.get(at..)?;
-    let (header, rest) = rest.split_first_chunk::<HEADER_BYTES>()?;
-    let [kind, length @ ..] = *header;
-    let body_bytes = (u32::from_be_bytes(length) as usize).checked_sub(size_of_val(&length))?;
-    Some((kind, rest.get(..body_bytes)?, at + HEADER_BYTES + body_bytes))
 }
 
 #[cfg(test)]

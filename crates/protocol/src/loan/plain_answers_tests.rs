@@ -185,7 +185,6 @@ proptest! {
 #[test]
 fn a_plain_answer_is_taken_at_once() {
     let mut server = ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))));
-    let client = ClientSession::new(0, server.vars.clone());
     server.exchange.asked(frontend::QUERY);
     let (tracked, mut known) = (Tracked::new([]), Known::default());
     let answers = Answers {
@@ -197,7 +196,7 @@ fn a_plain_answer_is_taken_at_once() {
         withholds: false,
     };
     let mut place = Place { start: 0, at: 0 };
-    let heard = answers.take_plain(Some(&client), &mut server, &plain(), &mut place);
+    let heard = answers.take_plain(&mut server, &plain(), &mut place);
     assert_eq!((heard, place), (Some(Heard::Ready { was_ours: false }), Place { start: 0, at: plain().len() }));
     assert!(server.exchange.may_end());
 }
@@ -235,7 +234,8 @@ fn what_is_looked_at_is_left_to_the_general_way() {
         let (shares_parameters, is_listener, is_statement_mode, withholds) = (true, false, false, false);
         let answers = Answers { tracked, known, shares_parameters, is_listener, is_statement_mode, withholds };
         let mut place = Place { start: 0, at: 0 };
-        assert_eq!(answers.take_plain(Some(&client), &mut server, &plain(), &mut place), None, "{what}");
+        let may_be = answers.may_be_plain(Some(&client), &server);
+        assert!(!may_be || answers.take_plain(&mut server, &plain(), &mut place).is_none(), "{what}");
         assert_eq!(place, Place { start: 0, at: 0 }, "{what}");
     }
 }

@@ -1,5 +1,5 @@
-//! Processes the requests that nobody but the server has to look at: one Query that leaves nothing behind it, of a client of
-//! which nothing is remembered.
+//! Processes the bytes of a client ([`Requests::hear`]): the requests that nobody but the server has to look at here, which are
+//! one Query that leaves nothing behind it, of a client of which nothing is remembered; all others message by message.
 //!
 //! Always true: sessions, exchange and what is known of the database are left as the stages of a message leave them, which
 //! the tests compare; where anything else may have to be done for the bytes, nothing is done here.
@@ -14,7 +14,7 @@ use super::requests::{Forwarded, Requests, Then, ToServer};
 use super::server_session::ServerSession;
 use crate::planted::begins_query;
 use crate::prepared::Tally;
-use crate::state::Unseen;
+use crate::request::messages;
 
 impl Requests<'_> {
     /// Processes bytes that the client may send to its server.
@@ -65,8 +65,7 @@ impl Requests<'_> {
     /// Whether a text leaves nothing behind it in its session. If so, it is noted as executed.
     fn is_harmless(&mut self, client: &mut ClientSession, text: &[u8]) -> bool {
         let Self { function_catalog, scopes, texts, tracked, now, .. } = self;
-        function_catalog.trust(self.unseen == Unseen::Ignore, scopes);
-        function_catalog.forget_old(*now, scopes);
+        function_catalog.renew(self.unseen, *now, scopes);
         if function_catalog.is_due(*now) || function_catalog.asks_for_sequences(client.user) {
             return false;
         }
@@ -108,11 +107,9 @@ impl ServerSession {
 
 /// The text of a Query, if the bytes are just that and no longer than `length_max`.
 fn text_of_query(bytes: &[u8], length_max: u32) -> Option<&[u8]> {
-    let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-    let [kind, length @ ..] = *header;
-    let length = u32::from_be_bytes(length);
-    let is_whole = kind == frontend::QUERY && length as usize + 1 == bytes.len() && length <= length_max;
-    let (last, text) = body.split_last().filter(|_| is_whole)?;
+    let (_, kind, body) = messages(bytes).next()?;
+    let is_all = HEADER_BYTES + body.len() == bytes.len() && bytes.len() <= length_max as usize + 1;
+    let (last, text) = body.split_last().filter(|_| is_all && kind == frontend::QUERY)?;
     (*last == 0 && !text.contains(&0)).then_some(text)
 }
 

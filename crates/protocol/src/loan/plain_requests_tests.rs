@@ -10,7 +10,7 @@ use wire::write;
 use super::super::reading::Texts;
 use super::*;
 use crate::prepared::{Bytes, RepeatableRequest, StatementRegistry, UnnamedReading};
-use crate::state::{FunctionCatalog, Kind, Overrides, PinRules, Policy, Statement};
+use crate::state::{FunctionCatalog, Kind, Overrides, PinRules, Policy, Statement, Unseen};
 use crate::vars::{Tracked, Vars};
 
 /// What the server is sent before the part that is still to be sent.

@@ -172,8 +172,7 @@ impl<'a> Reading<'a> {
         tracked: &Tracked,
         now: Time,
     ) -> Self {
-        function_catalog.trust(unseen == Unseen::Ignore, scopes);
-        function_catalog.forget_old(now, scopes);
+        function_catalog.renew(unseen, now, scopes);
         let dialect = texts.dialect(&client.vars, tracked);
         let texts = &mut texts.cache;
         Self {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::mentioned::Mentioned;
 use super::pins::Kind;
+use super::policy::Unseen;
 use super::sequences::Habits;
 use base::Time;
 use route::{Knowledge, Unread};
@@ -75,8 +76,14 @@ impl FunctionCatalog {
         self.scope
     }
 
+    /// Brings what is known up to date before a client's messages are read.
+    pub fn renew(&mut self, unseen: Unseen, now: Time, scopes: &mut u32) {
+        self.trust(unseen == Unseen::Ignore, scopes);
+        self.forget_old(now, scopes);
+    }
+
     /// Sets whether the functions are taken to do nothing, whatever they do (`session_unseen = ignore`).
-    pub fn trust(&mut self, is_trusting: bool, scopes: &mut u32) {
+    fn trust(&mut self, is_trusting: bool, scopes: &mut u32) {
         if self.is_trusting() != is_trusting {
             *scopes += 1;
             self.knowledge = is_trusting.then(|| (Rc::new(Knowledge::trusting()), Time(0)));
@@ -118,7 +125,7 @@ impl FunctionCatalog {
     }
 
     /// Forgets knowledge that is too old to be relied on.
-    pub fn forget_old(&mut self, now: Time, scopes: &mut u32) {
+    fn forget_old(&mut self, now: Time, scopes: &mut u32) {
         if self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX) {
             self.forget(scopes);
         }

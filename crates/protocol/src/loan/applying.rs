@@ -79,12 +79,16 @@ pub struct StateMessages {
 }
 
 impl ServerSession {
-    /// Nothing of the server has to be applied for this client.
-    pub fn is_like(&mut self, client: &ClientSession) {
-        self.had_others_state = self.overrides.as_ref().is_some_and(|overrides| !overrides.is_empty());
+    /// Takes the server, from which nothing differs, over for this client.
+    pub fn applies_nothing(&mut self, client: &ClientSession) {
+        self.note_others_state();
         self.was_hasty = false;
         self.preparing = Box::default();
         self.overrides.clone_from(&client.overrides);
+    }
+
+    fn note_others_state(&mut self) {
+        self.had_others_state = self.overrides.as_ref().is_some_and(|overrides| !overrides.is_empty());
     }
 
     /// Applies to the server what differs from this client, along with the client's request where `may_go_along` and the
@@ -97,7 +101,7 @@ impl ServerSession {
         may_go_along: bool,
         tracked: &Tracked,
     ) -> StateMessages {
-        self.had_others_state = self.overrides.as_ref().is_some_and(|overrides| !overrides.is_empty());
+        self.note_others_state();
         let hasty = self.overrides.as_mut().filter(|overrides| differences.settings && overrides.is_hasty());
         let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
         self.was_hasty = calming.is_some();

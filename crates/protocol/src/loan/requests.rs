@@ -185,8 +185,11 @@ impl Requests<'_> {
             }
             if let Some((kind, length)) = plain_part(&bytes[course.at..])
                 && length <= self.length_max as usize
-                && stations.passes(client, server, kind)
+                && stations.may_pass(client, server, kind)
             {
+                if let (frontend::EXECUTE, Some(_), Some(names)) = (kind, &stations.reading, &mut client.names) {
+                    names.executes(server.exchange.number());
+                }
                 client.scanner.pass(&bytes[course.at..]);
                 client.fate = RequestFate::Forward;
                 _ = server.exchange.asked(kind);
@@ -237,7 +240,7 @@ impl Requests<'_> {
 
 impl Stations<'_> {
     /// Whether the stages have nothing to do for a [`plain_part`] but to count it.
-    fn passes(&mut self, client: &mut ClientSession, server: &ServerSession, kind: u8) -> bool {
+    fn may_pass(&self, client: &ClientSession, server: &ServerSession, kind: u8) -> bool {
         let is_plain = client.session_effects.is_none()
             && client.subscriptions.is_none()
             && client.scanner.is_between()
@@ -248,16 +251,7 @@ impl Stations<'_> {
             && !server.exchange.owes_client_nothing()
             && !self.has_read
             && self.refusals.is_none();
-        if !is_plain || !is_in_batch || kind == frontend::DESCRIBE && client.names.is_some() {
-            return false;
-        }
-        if kind == frontend::EXECUTE
-            && self.reading.is_some()
-            && let Some(names) = &mut client.names
-        {
-            names.executes(server.exchange.number());
-        }
-        true
+        is_plain && is_in_batch && (kind != frontend::DESCRIBE || client.names.is_none())
     }
 
     /// Processes a framed message, or a part of one.

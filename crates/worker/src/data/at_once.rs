@@ -50,7 +50,7 @@ impl<I: Io> Worker<I> {
         if is_looked_at || !self.tasks.is_empty() || self.admin.is_resting() || self.admin.lends_no_more().is_some() {
             return None;
         }
-        let kind = first_request(bytes, self.message_bytes_max())?;
+        let kind = whole_request(bytes, self.message_bytes_max())?;
         if kind == frontend::QUERY && self.active.settings.disable_pqexec {
             return None;
         }
@@ -92,7 +92,7 @@ fn has_all(server: &ServerSession, client: &ClientSession) -> bool {
 }
 
 /// The kind of the first message, if that is a request which needs a server and is here completely.
-fn first_request(bytes: &[u8], length_max: u32) -> Option<u8> {
+fn whole_request(bytes: &[u8], length_max: u32) -> Option<u8> {
     let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let [kind, length @ ..] = *header;
     let length = u32::from_be_bytes(length);
@@ -110,17 +110,17 @@ mod tests {
     fn only_a_whole_request_is_forwarded_at_once() {
         let mut bytes = Vec::new();
         write::query(&mut bytes, "select 1");
-        assert_eq!(first_request(&bytes, 100), Some(frontend::QUERY));
-        assert_eq!(first_request(&bytes, 5), None, "it is too long");
-        assert_eq!(first_request(&bytes[..bytes.len() - 1], 100), None);
-        assert_eq!(first_request(&[&bytes[..], b"rest"].concat(), 100), Some(frontend::QUERY));
+        assert_eq!(whole_request(&bytes, 100), Some(frontend::QUERY));
+        assert_eq!(whole_request(&bytes, 5), None, "it is too long");
+        assert_eq!(whole_request(&bytes[..bytes.len() - 1], 100), None);
+        assert_eq!(whole_request(&[&bytes[..], b"rest"].concat(), 100), Some(frontend::QUERY));
         for (bytes, what) in [
             (&b"S\0\0\0\x04"[..], "it may need no server"),
             (b"X\0\0\0\x04", "it is no request"),
             (b"Q\0\0\0\x03", "its length is wrong"),
             (b"Q\0\0\0", "its header is torn"),
         ] {
-            assert_eq!(first_request(bytes, 100), None, "{what}");
+            assert_eq!(whole_request(bytes, 100), None, "{what}");
         }
     }
 }

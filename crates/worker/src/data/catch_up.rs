@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
         let differences =
             Differences::of(&server.session, &ready.session, &self.active.tracked, follows, function_catalog);
         if differences.are_none() {
-            server.session.is_like(&ready.session);
+            server.session.applies_nothing(&ready.session);
             server.lends(client_key, Life::Running);
             return true;
         }

@@ -348,25 +348,35 @@ pub(crate) fn a_storm_is_bounded_and_counted(house: &House) {
     let pooler = house.pooler("trace_storm", &[]);
     pooler.console("SET trace_values = 1");
     let mut client = pooler.client("u", "trace_storm");
-    let tracer = Tracer::begin(&pooler, "TRACE DATABASE trace_storm");
     let before = pooler.memory_kb("VmRSS");
-    // The console is not read meanwhile.
     let long = format!("select length('{}')", "x".repeat(15_000));
-    let begun = Instant::now();
-    // All at once, so that the storm is one on a slow machine too.
-    (0..300).for_each(|_| client.ask(&long));
-    (0..300).for_each(|_| assert!(client.answer().errors.is_empty()));
-    let grown = pooler.memory_kb("VmRSS").saturating_sub(before);
-    assert!(grown < 64 << 10, "{grown} kB more");
-    let (told, tag) = tracer.end();
-    let count: usize = tag.strip_prefix("TRACE ").and_then(|count| count.parse().ok()).expect("a number");
-    // 100 in 50 ms, however long that took.
-    let most = 100 * (begun.elapsed().as_millis() / 50 + 2) as usize;
-    assert!((1..=most).contains(&count), "{tag}, at most {most}");
-    let dropped = told.iter().filter(|line| line.ends_with("happenings more than can be told were dropped")).count();
-    let last = told.last().expect("a line");
-    assert!(dropped > 0 && last.ends_with("happenings were dropped"), "{dropped}: {last}");
-    assert_eq!(told.len(), count + dropped + 2, "the first line and the last tell of nothing that happens");
+    let short: Vec<u8> = message::query("select 1").repeat(1_000);
+    let deadline = Instant::now() + LIMIT;
+    // A worker drops what happens beyond 100 in 50 ms: on a busy machine a storm may be slower than that.
+    loop {
+        let tracer = Tracer::begin(&pooler, "TRACE DATABASE trace_storm");
+        let begun = Instant::now();
+        // The console is not read meanwhile.
+        (0..300).for_each(|_| client.ask(&long));
+        (0..300).for_each(|_| assert!(client.answer().errors.is_empty()));
+        client.peer.send(&short);
+        (0..1_000).for_each(|_| assert!(client.answer().errors.is_empty()));
+        let grown = pooler.memory_kb("VmRSS").saturating_sub(before);
+        assert!(grown < 64 << 10, "{grown} kB more");
+        let (told, tag) = tracer.end();
+        let count: usize = tag.strip_prefix("TRACE ").and_then(|count| count.parse().ok()).expect("a number");
+        // 100 in 50 ms, however long that took.
+        let most = 100 * (begun.elapsed().as_millis() / 50 + 2) as usize;
+        assert!((1..=most).contains(&count), "{tag}, at most {most}");
+        let dropped =
+            told.iter().filter(|line| line.ends_with("happenings more than can be told were dropped")).count();
+        assert_eq!(told.len(), count + dropped + 2, "the first line and the last tell of nothing that happens");
+        if dropped > 0 {
+            assert!(told.last().expect("a line").ends_with("happenings were dropped"), "{told:#?}");
+            return;
+        }
+        assert!(Instant::now() < deadline, "no storm was one: {count} happenings in {:?}", begun.elapsed());
+    }
 }
 
 pub(crate) fn who_is_not_let_in_or_is_refused_is_told(house: &House) {

@@ -8,7 +8,7 @@ use crate::words::NAME_BYTES_MAX;
 
 /// Whether a name with this first byte and length may be one of PostgreSQL's that matter, or is too long to be examined.
 /// Few others pass.
-pub(crate) fn may_matter(first: u8, length: usize) -> bool {
+pub(crate) const fn may_matter(first: u8, length: usize) -> bool {
     match (first | 0x20, length) {
         (b's', 10) | (b'i', 4) | (b'p', 7..) | (b'q', 12..) | (b't', 7 | 10) => true,
         _ => length > NAME_BYTES_MAX,

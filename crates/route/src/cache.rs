@@ -7,11 +7,12 @@ use std::rc::Rc;
 
 use crate::act::Act;
 use crate::class::Class;
-use crate::classify::{INSERT, SELECT, classify, plain_verb};
+use crate::classify::classify;
 use crate::condense::condensed;
 use crate::dirty_state::DirtyState;
 use crate::knowledge::Knowledge;
 use crate::lexer::Dialect;
+use crate::plain::{INSERT, SELECT, plain_verb};
 use crate::sequences::Sequences;
 
 /// The classes of texts, each in the one place that its hash gives it: a frequent text is found there, and a text that

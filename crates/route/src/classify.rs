@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use crate::act::{Act, Control, NAMES_MAX, all_touched};
 use crate::alone::calls_alone;
 use crate::body::is_dark;
-use crate::builtin::{known_name, matters, may_matter, unlocks};
+use crate::builtin::{known_name, may_matter, unlocks};
 use crate::class::{ACTS_BYTES_MAX, Class};
 use crate::configured::{Configured, LocalCalls};
 use crate::dirty_state::DirtyState;
@@ -18,12 +18,12 @@ use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::lock::locks_alone;
 use crate::makings::{MAKERS, is_behaviour, makes_behaviour, makings_of};
 use crate::meaning;
-use crate::notify::{PG_NOTIFY, may_notify};
+use crate::notify::may_notify;
 use crate::prepare::{explained, is_query, named, prepared};
 use crate::sequences::{self, Sequences};
 use crate::setting::{self, Meaning};
 use crate::split::Split;
-use crate::words::{Name, Words};
+use crate::words::Words;
 
 /// Reads a text. Without knowledge of the database's functions every call may touch anything.
 #[must_use]
@@ -120,52 +120,6 @@ pub fn parameters(text: &[u8], dialect: Dialect) -> u16 {
 /// Functions that take an advisory lock of the session.
 const LOCKERS: [&str; 4] =
     ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
-
-/// Returns the first word of a text that is one statement that reads or writes tables and contains no name that could
-/// matter, judged by each token alone. Most texts are such, and nothing more has to be known of them.
-pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> Option<&'static [u8]> {
-    if knowledge.is_hidden() {
-        return None;
-    }
-    let lengths = knowledge.lengths() | knowledge.notifier_lengths();
-    let is_suspect = |name: &[u8]| name != INTO && matters(name) || name == PG_NOTIFY || knowledge.notifies(name);
-    let is_harmless = |name: &[u8], is_quoted: bool| {
-        let is_known = lengths & 1 << (name.len() % 64) != 0;
-        // All names that matter by themselves are longer.
-        if name.len() < 4 && !is_known && !is_quoted {
-            return true;
-        }
-        let Some(&first) = name.first() else { return false };
-        let is_of_interest = is_known || may_matter(first, name.len());
-        !sequences::concerns(name)
-            && (!is_of_interest && !is_quoted
-                || Name::new(name, is_quoted).is_some_and(|name| !is_suspect(name.bytes())))
-    };
-    let mut tokens = Lexer::new(text, dialect);
-    let first = tokens.next().filter(|verb| verb.kind == Kind::Word)?;
-    let verb = PLAIN_VERBS.into_iter().find(|known| text[first.range()].eq_ignore_ascii_case(known))?;
-    let mut is_behind_into = false;
-    let is_plain = tokens.all(|token| {
-        let written = &text[token.range()];
-        let follows_into = std::mem::replace(&mut is_behind_into, false);
-        match token.kind {
-            Kind::Word => {
-                is_behind_into = written.eq_ignore_ascii_case(INTO);
-                !(follows_into && TARGETS.iter().any(|target| written.eq_ignore_ascii_case(target)))
-                    && is_harmless(written, false)
-            }
-            Kind::Quoted => {
-                let name = &written[1..written.len() - 1];
-                is_behind_into = name == INTO;
-                is_harmless(name, true)
-            }
-            Kind::Symbol => written[0] != b';' || token.range().end == text.len(),
-            Kind::QuotedUnicode | Kind::Broken => false,
-            _ => true,
-        }
-    });
-    is_plain.then_some(verb)
-}
 
 /// How many statements of a text are classified one by one. Scripts have more, and are sent once.
 const ACTS_MAX: usize = 256;
@@ -449,17 +403,6 @@ fn control(words: Words<'_>) -> Act {
     };
     control.map_or(Act::other(DirtyState::ANYTHING), Act::Transaction)
 }
-
-/// The first words of statements that only read or write tables.
-const PLAIN_VERBS: [&[u8]; 5] = [SELECT, INSERT, b"update", b"delete", b"with"];
-/// Behind this word a statement may create a temporary table.
-const INTO: &[u8] = b"into";
-/// What stands behind it then.
-const TARGETS: [&[u8]; 4] = [b"temp", b"temporary", b"local", b"global"];
-/// The one of them that only reads.
-pub(crate) const SELECT: &[u8] = b"select";
-/// The one of them that creates rows.
-pub(crate) const INSERT: &[u8] = b"insert";
 
 #[cfg(test)]
 #[path = "classify_tests.rs"]

@@ -27,6 +27,7 @@ mod meaning;
 mod mentions;
 mod normalize;
 mod notify;
+mod plain;
 mod prepare;
 mod sequences;
 pub mod setting;

@@ -70,7 +70,7 @@ impl Word {
 }
 
 /// Whether a word with this first byte and length may be one of them.
-fn may_concern(first: u8, length: usize) -> bool {
+pub(crate) const fn may_concern(first: u8, length: usize) -> bool {
     matches!((first | 0x20, length), (b'n' | b'c' | b'l', 7) | (b's' | b'i', 6) | (b'm', 5))
 }
 

@@ -110,7 +110,7 @@ fn text_of_query(bytes: &[u8], length_max: u32) -> Option<&[u8]> {
     let (_, kind, body) = messages(bytes).next()?;
     let is_all = HEADER_BYTES + body.len() == bytes.len() && bytes.len() <= length_max as usize + 1;
     let (last, text) = body.split_last().filter(|_| is_all && kind == frontend::QUERY)?;
-    (*last == 0 && !text.contains(&0)).then_some(text)
+    (*last == 0 && memchr::memchr(0, text).is_none()).then_some(text)
 }
 
 #[cfg(test)]

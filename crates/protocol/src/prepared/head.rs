@@ -158,7 +158,7 @@ const UNNAMED_BYTES_MAX: usize = 1 << 20;
 
 /// Splits off a zero-terminated string.
 fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|&byte| byte == 0)?;
+    let end = memchr::memchr(0, bytes)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 

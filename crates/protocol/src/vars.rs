@@ -9,8 +9,6 @@ use std::fmt::{self, Write as _};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use wire::write;
-
 use crate::spelling;
 
 /// Which parameters servers report, in the order in which a client is sent their `ParameterStatus`: first those that are
@@ -186,6 +184,15 @@ impl Vars {
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&str> {
         self.values.get(place)?.as_deref()
+    }
+
+    /// Whether another set has the same value at this index, or neither has one.
+    #[must_use]
+    pub fn has_same(&self, other: &Self, place: usize) -> bool {
+        match (self.values.get(place), other.values.get(place)) {
+            (Some(mine), Some(theirs)) => is_same(mine, theirs),
+            (mine, theirs) => mine.is_none() && theirs.is_none(),
+        }
     }
 
     /// Sets the value at this index; returns whether it has changed.
@@ -395,13 +402,6 @@ impl Vars {
     pub fn known<'a>(&'a self, tracked: &'a Tracked) -> impl Iterator<Item = (&'a str, &'a str)> {
         let pairs = tracked.names.iter().zip(&self.values);
         pairs.filter_map(|(name, value)| Some((&**name, value.as_deref()?)))
-    }
-
-    /// Appends a `ParameterStatus` for each known value, in the order and spelling of [`Tracked`].
-    pub fn write_statuses(&self, tracked: &Tracked, out: &mut Vec<u8>) {
-        for (name, value) in self.known(tracked) {
-            write::parameter_status(out, name, value);
-        }
     }
 }
 
@@ -637,9 +637,8 @@ mod tests {
     fn a_client_is_told_its_own_values_and_the_servers_for_the_rest() {
         let mut client = vars(&[("TimeZone", "UTC")]);
         client.fill_from(&vars(&[("TimeZone", "Asia/Tokyo"), ("DateStyle", "ISO, MDY")]));
-        let mut out = Vec::new();
-        client.write_statuses(&tracked(), &mut out);
-        assert_eq!(out, b"S\0\0\0\x17DateStyle\0ISO, MDY\0S\0\0\0\x11TimeZone\0UTC\0");
+        let tracked = tracked();
+        assert_eq!(client.known(&tracked).collect::<Vec<_>>(), [("DateStyle", "ISO, MDY"), ("TimeZone", "UTC")]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use base::Time;
 use config::{Database, Settings};
 use measure::{FailedQueries, Heaviest};
 use pool::PoolKey;
+use protocol::client::statuses::Statuses;
 use protocol::fault::{Ender, Unserved};
 use protocol::state::{FunctionCatalog, Overrides, PROBED, PinRules};
 use protocol::vars::Vars;
@@ -174,7 +175,7 @@ pub(crate) struct Welcome {
     /// `AuthenticationOk`, and the `ParameterStatus` messages of parameters that are not tracked.
     pub(crate) fixed: Vec<u8>,
     /// The tracked parameters, as the server reported them.
-    pub(crate) vars: Rc<Vars>,
+    pub(crate) statuses: Statuses,
     /// What `connect_query` or a login event trigger has set and prepared, where session state follows clients.
     pub(crate) begun: Option<Rc<Overrides>>,
 }

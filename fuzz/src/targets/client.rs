@@ -7,12 +7,14 @@
 //! all that we send is whole messages; messages to the server are counted correctly (see `model/pair.rs`), and the
 //! server is clean when the client has left.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::scram::NONCE_BYTES;
 use auth::{ScramSecret, Secret, ServerSecret, md5};
-use protocol::client::greeting::{self, Opening, Request, StartupRules, write_welcome};
+use protocol::client::greeting::{self, Opening, Request, StartupRules};
 use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
+use protocol::client::statuses::Statuses;
 use protocol::fault::Fault;
 use protocol::vars::Tracked;
 use wire::{MESSAGE_BYTES_MAX, Scanner, frontend};
@@ -287,10 +289,11 @@ impl House {
     }
 
     fn welcome(&self, transcript: &mut Transcript) -> Stage {
-        let vars = protocol::vars::Vars::new(&self.tracked);
+        let vars = Rc::new(protocol::vars::Vars::new(&self.tracked));
+        let statuses = Statuses::new(vars.clone(), &self.tracked);
         let mut fixed = Vec::new();
         wire::write::authentication(&mut fixed, 0, &[]);
-        write_welcome(&mut transcript.said, &fixed, &vars, &self.tracked, b"12345678", None);
+        transcript.said.extend(greeting::welcome(&fixed, &statuses, &vars, &self.tracked, b"12345678", None));
         let pair = Pair::new(Manner::Prompt, Some(Does::Nothing));
         Stage::Ready(Box::new(Session { scanner: Scanner::default(), pair, sum: 0 }))
     }

@@ -6,11 +6,13 @@
 //! Always true: however the bytes are cut, the login is the same; a server whose proof we have asked for is not ready
 //! before it has given that; we only send whole password messages; what is kept of the server is bounded.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::scram::server::AwaitFinal;
 use auth::scram::{MECHANISM, NONCE_BYTES};
 use auth::{ScramSecret, ScramServer, Secret, ServerSecret};
+use protocol::client::statuses::Statuses;
 use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step};
 use protocol::vars::{Tracked, Vars};
 use wire::{Scanner, frontend};
@@ -167,7 +169,7 @@ impl Talk {
             }
         }
         let mut out = Vec::new();
-        vars.write_statuses(&tracked, &mut out);
+        Statuses::new(Rc::new(vars.clone()), &tracked).write_for(&vars, &tracked, &mut out);
         assert!(messages(&out).len() <= tracked.names().count());
         self.out.parameters = Some(arrival.parameters);
     }

@@ -6,6 +6,9 @@
 //! Always true: the SQL consists of SET commands and `set_config` calls only, however PostgreSQL reads backslashes;
 //! each sets exactly the client's value; a server with these values needs no more SQL.
 
+use std::rc::Rc;
+
+use protocol::client::statuses::Statuses;
 use protocol::vars::{Tracked, Vars};
 use wire::backend;
 
@@ -143,7 +146,8 @@ fn literal(sql: &str, backslash: Backslash) -> (String, &str) {
 
 fn statuses(vars: &Vars, tracked: &Tracked) {
     let mut out = Vec::new();
-    vars.write_statuses(tracked, &mut out);
+    // As for a client of servers that report nothing.
+    Statuses::new(Rc::new(Vars::new(tracked)), tracked).write_for(vars, tracked, &mut out);
     let told: Vec<(String, String)> = messages(&out)
         .into_iter()
         .map(|(kind, body)| {

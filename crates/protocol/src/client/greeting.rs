@@ -7,6 +7,7 @@ use wire::backend::TxStatus;
 use wire::startup::{self, Startup, StartupFault};
 use wire::write;
 
+use crate::client::statuses::Statuses;
 use crate::fault::Fault;
 use crate::replication::Replication;
 use crate::spelling;
@@ -253,24 +254,29 @@ fn split_options(text: &str) -> Vec<String> {
     words
 }
 
-/// Appends the end of a login: the fixed messages (`AuthenticationOk` and parameters), a `ParameterStatus` for each
-/// followed parameter, `BackendKeyData`, the operator's notice if there is one, and `ReadyForQuery`.
-pub fn write_welcome(
-    out: &mut Vec<u8>,
+/// Returns the end of a login: the fixed messages (`AuthenticationOk` and parameters), a `ParameterStatus` for each
+/// tracked parameter of which a value is known, `BackendKeyData`, the operator's notice if there is one, and `ReadyForQuery`.
+#[must_use]
+pub fn welcome(
     fixed: &[u8],
+    statuses: &Statuses,
     vars: &Vars,
     tracked: &Tracked,
     key: &[u8],
     notice: Option<&str>,
-) {
-    out.reserve(fixed.len() + WELCOME_BYTES);
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(fixed.len() + WELCOME_BYTES);
     out.extend_from_slice(fixed);
-    vars.write_statuses(tracked, out);
-    write::backend_key_data(out, key);
+    statuses.write_for(vars, tracked, &mut out);
+    write::backend_key_data(&mut out, key);
     if let Some(message) = notice {
-        write::notice(out, write::Says { severity: "NOTICE", sqlstate: "00000", message, detail: None, hint: None });
+        write::notice(
+            &mut out,
+            write::Says { severity: "NOTICE", sqlstate: "00000", message, detail: None, hint: None },
+        );
     }
-    write::ready_for_query(out, TxStatus::Idle);
+    write::ready_for_query(&mut out, TxStatus::Idle);
+    out
 }
 
 /// So much room is made for what stands behind the fixed messages: nearly always enough.
@@ -283,6 +289,8 @@ const USER_BYTES_MAX: usize = 127;
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
 
     fn read(parameters: &[(&str, &str)], ignored: &[&str]) -> Result<Request, Fault> {
@@ -377,8 +385,8 @@ mod tests {
         let tracked = Tracked::new([]);
         let mut vars = Vars::new(&tracked);
         vars.set(tracked.place("TimeZone").expect("tracked"), "UTC");
-        let mut out = Vec::new();
-        write_welcome(&mut out, b"R\0\0\0\x08\0\0\0\0", &vars, &tracked, b"12345678", None);
+        let statuses = Statuses::new(Rc::new(vars.clone()), &tracked);
+        let out = welcome(b"R\0\0\0\x08\0\0\0\0", &statuses, &vars, &tracked, b"12345678", None);
         let expected: &[&[u8]] =
             &[b"R\0\0\0\x08\0\0\0\0", b"S\0\0\0\x11TimeZone\0UTC\0", b"K\0\0\0\x0c12345678", b"Z\0\0\0\x05I"];
         assert_eq!(out, expected.concat());

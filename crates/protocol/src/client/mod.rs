@@ -2,3 +2,4 @@
 
 pub mod greeting;
 pub mod login;
+pub mod statuses;

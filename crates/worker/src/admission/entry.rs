@@ -4,6 +4,7 @@
 //! that user's slots.
 //! Not here: authentication (`login`), the slots (`limits::shared_slots`).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::ScramKeys;
@@ -11,7 +12,8 @@ use base::Key;
 use config::Database;
 use measure::LoginOutcome;
 use pool::LedgerKey;
-use protocol::client::greeting::write_welcome;
+use protocol::client::greeting;
+use protocol::client::statuses::Statuses;
 use protocol::fault::Fault;
 use protocol::vars::Vars;
 use reactor::{Io, Level, Peer, Receive};
@@ -153,9 +155,11 @@ impl<I: Io> Worker<I> {
         if !application_name.is_empty() {
             vars.set(tracked.application_name(), &application_name);
         }
-        let mut out = Vec::new();
         let cancel_key = self.give_cancel_key(key, minor);
-        write_welcome(&mut out, &fixed, &vars, &self.active.tracked, cancel_key.bytes(), None);
+        let tracked = &self.active.tracked;
+        let vars = Rc::new(vars);
+        let statuses = Statuses::new(vars.clone(), tracked);
+        let out = greeting::welcome(&fixed, &statuses, &vars, tracked, cancel_key.bytes(), None);
         let Some(client) = self.clients.get_mut(key) else { return };
         let console = ConsoleClient::new(right, user, application_name, cancel_key);
         let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ClientStage::Console(Box::new(console)))

@@ -11,7 +11,7 @@ use base::{Key, Time};
 use config::Database;
 use measure::{Closed, LoginOutcome};
 use pool::{ClientKey, Event, Mode, PoolKey, ServerKey};
-use protocol::client::greeting::write_welcome;
+use protocol::client::greeting;
 use protocol::fault::{Ender, Fault};
 use protocol::loan::{ClientSession, Life, shared};
 use protocol::state::Overrides;
@@ -152,11 +152,11 @@ impl<I: Io> Worker<I> {
         let Some(pool) = login.waits_for() else { return };
         let Some(place) = self.registry.pool(pool) else { return };
         let Some(welcome) = place.welcome_for(*is_own).cloned() else { return };
-        let tracked = &self.active.tracked;
+        let (tracked, begins) = (&self.active.tracked, welcome.statuses.vars());
         // What the servers report follows the client as a parameter, some of it only where its session state does not.
         let is_parameter = |name: &str| {
             let place_of = if place.follows { Tracked::place } else { Tracked::reported_place };
-            place_of(tracked, name).is_some_and(|at| welcome.vars.get(at).is_some())
+            place_of(tracked, name).is_some_and(|at| begins.get(at).is_some())
         };
         let mut settings = Overrides::default();
         let given = login.request.settings.iter().filter(|(name, _)| !is_parameter(name));
@@ -172,10 +172,10 @@ impl<I: Io> Worker<I> {
         if self.active.settings.application_name_add_host && !*is_own {
             add_host(&mut vars, self.active.tracked.application_name(), *peer, self.active.settings.listen_port);
         }
-        vars.spell_like(&welcome.vars, tracked);
-        vars.forget_unreported(&welcome.vars);
-        vars.fill_from(&welcome.vars);
-        let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.known_vars.share(vars) };
+        vars.spell_like(begins, tracked);
+        vars.forget_unreported(begins);
+        vars.fill_from(begins);
+        let vars = if vars == **begins { begins.clone() } else { self.known_vars.share(vars) };
         self.let_in(key, pool, &welcome, (vars, settings), Link::None);
     }
 
@@ -190,9 +190,8 @@ impl<I: Io> Worker<I> {
         link: Link,
     ) {
         let Some(Client { stage: ClientStage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
-        let is_own = *is_own;
-        let (user_name, replication) = (login.request.user.clone(), login.request.replication);
-        let minor = login.request.minor;
+        let (is_own, replication, minor) = (*is_own, login.request.replication, login.request.minor);
+        let user = self.registry.user(&login.request.user, &self.active.settings);
         let mut placeholders = 0;
         if let Some((database, user)) = self.registry.pool(pool).map(|place| (place.database, place.user)) {
             let function_catalog = &mut self.registry.databases[database as usize].function_catalog;
@@ -202,11 +201,10 @@ impl<I: Io> Worker<I> {
         if let Some(place) = self.registry.pool_mut(pool).filter(|place| place.follows && !is_own) {
             place.latest = Some(vars.clone());
         }
-        let user = self.registry.user(&user_name, &self.active.settings);
         let cancel_key = self.give_cancel_key(key, minor);
-        let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
         let notice = self.active.settings.login_notify_message.as_deref();
-        write_welcome(&mut out, &welcome.fixed, &vars, &self.active.tracked, cancel_key.bytes(), notice);
+        let (fixed, statuses, tracked) = (&welcome.fixed, &welcome.statuses, &self.active.tracked);
+        let out = greeting::welcome(fixed, statuses, &vars, tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
         let initial_overrides = shared(given);
         let overrides = if matches!(link, Link::None) {

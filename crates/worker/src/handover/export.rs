@@ -158,7 +158,9 @@ impl<I: Io> Worker<I> {
         Some(PackedPool {
             name: self.pool_name(key)?,
             stamp: entry.stamp(),
-            welcome: place.welcome_for(true).map(|welcome| ((&*welcome.fixed).into(), self.packed_vars(&welcome.vars))),
+            welcome: place
+                .welcome_for(true)
+                .map(|welcome| ((&*welcome.fixed).into(), self.packed_vars(welcome.statuses.vars()))),
             begun: place.welcome_for(true).and_then(|welcome| welcome.begun.as_deref()).cloned().unwrap_or_default(),
             is_welcome_old: place.welcome.is_none(),
             keys: place.keys.as_ref().map(|keys| ((&keys.client_key[..]).into(), (&keys.server_key[..]).into())),

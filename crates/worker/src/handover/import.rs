@@ -15,6 +15,7 @@ use measure::{Opened, Phase};
 use pool::{ClientKey, Event, Imported, PoolKey, Pools, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
+use protocol::client::statuses::Statuses;
 use protocol::fault::{Ender, Fault};
 use protocol::loan::{ClientSession, Collected, Life, SequenceOwner, shared};
 use protocol::prepared::{Account, Names, PackedStatement, ServerStatements, Statement, Unnamed, Unpacking};
@@ -70,7 +71,8 @@ impl<I: Io> Worker<I> {
         let Some(pool) = self.known_pool(&packed.name) else { return };
         let welcome = packed.welcome.map(|(fixed, vars)| {
             let vars = self.vars_of(&vars);
-            Rc::new(Welcome { fixed: fixed.0, vars: self.known_vars.share(vars), begun: shared(packed.begun) })
+            let statuses = Statuses::new(self.known_vars.share(vars), &self.active.tracked);
+            Rc::new(Welcome { fixed: fixed.0, statuses, begun: shared(packed.begun) })
         });
         let key = |bytes: Vec<u8>| bytes.try_into().ok();
         let keys = packed
@@ -338,7 +340,7 @@ impl<I: Io> Worker<I> {
             return None;
         }
         let vars = self.vars_of(&packed.vars);
-        let of_others = || Some(self.registry.pool(pool)?.welcome.as_ref()?.vars.clone());
+        let of_others = || Some(self.registry.pool(pool)?.welcome.as_ref()?.statuses.vars().clone());
         let vars = own_parameters(self.known_vars.share(vars), of_others);
         let began = packed.began.map(|began| self.vars_of(&began));
         let began = began.map(|began| self.known_vars.share(began));

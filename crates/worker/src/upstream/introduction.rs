@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use measure::LoginEnd;
 use pool::{Event, Failure, ServerKey};
+use protocol::client::statuses::Statuses;
 use protocol::loan::shared;
 use protocol::state::{Overrides, Probe};
 use reactor::Io;
@@ -115,9 +116,11 @@ impl<I: Io> Worker<I> {
                 }
                 // The server may have another version than those before it.
                 Some(greets) => {
-                    if let Some(vars) = greets.vars.with_those_of_server(&welcome.vars, &self.active.tracked, false) {
+                    let (ours, theirs) = (greets.statuses.vars(), welcome.statuses.vars());
+                    if let Some(vars) = ours.with_those_of_server(theirs, &self.active.tracked, false) {
+                        let statuses = Statuses::new(self.known_vars.share(vars), &self.active.tracked);
                         let greets = Rc::make_mut(greets);
-                        (greets.vars, greets.fixed) = (self.known_vars.share(vars), welcome.fixed.clone());
+                        (greets.statuses, greets.fixed) = (statuses, welcome.fixed.clone());
                     }
                 }
             }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use pool::{Failure, PoolKey, ServerKey};
+use protocol::client::statuses::Statuses;
 use protocol::server::login::{Arrival, Identity, LOGIN_MESSAGE_BYTES_MAX, LoginFault, ServerLogin, Step as LoginStep};
 use protocol::vars::Vars;
 use reactor::{Io, Level, Receive};
@@ -129,11 +130,12 @@ impl<I: Io> Worker<I> {
             }
         }
         let vars = self.known_vars.share(vars);
+        let statuses = Statuses::new(vars.clone(), tracked);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.session.begins_with(vars.clone());
         server.cancel_key = arrival.key;
         let (pool, database) = (server.pool, server.database);
-        server.welcome = Some(Rc::new(Welcome { fixed, vars, begun: None }));
+        server.welcome = Some(Rc::new(Welcome { fixed, statuses, begun: None }));
         let takes_queries = server.dedicated.as_ref().is_none_or(|dedicated| dedicated.takes_queries());
         if let Some(place) = self.registry.pool_mut(pool) {
             (place.salted, place.doubt) = (arrival.salted, Doubt::None);

@@ -1,7 +1,7 @@
 //! One driver at all stages: runs its program, reads its output, and checks the pooler afterwards.
 //!
 //! Always true: a program that hangs is killed, and its current case has failed; afterwards no client waits and no server is
-//! lent in the pooler, and its log has no protocol surprise.
+//! lent in the pooler, and its log has no protocol violation.
 //! Not here: how a program is built (`tests::kit`).
 
 use std::collections::BTreeMap;

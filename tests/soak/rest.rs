@@ -41,9 +41,9 @@ pub(crate) fn await_quiet(stage: &Stage<'_>) -> Result<(), String> {
 pub(crate) fn check(stage: &Stage<'_>, before: Reference) -> Result<String, String> {
     await_quiet(stage)?;
     let lists = stage.console("SHOW LISTS");
-    let surprises = (0..lists.rows.len()).map(|at| lists.named(at)).find(|row| row["list"] == "protocol_surprises");
-    if surprises.as_ref().is_none_or(|row| row["items"] != "0") {
-        return Err(format!("protocol_surprises: {surprises:?}"));
+    let violations = (0..lists.rows.len()).map(|at| lists.named(at)).find(|row| row["list"] == "protocol_violations");
+    if violations.as_ref().is_none_or(|row| row["items"] != "0") {
+        return Err(format!("protocol_violations: {violations:?}"));
     }
     let (servers, held) = (stage.console("SHOW SERVERS").rows.len(), stage.pooler.descriptors());
     let allowed = before.descriptors + servers + DESCRIPTORS_MORE;

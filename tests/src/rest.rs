@@ -9,7 +9,7 @@ use crate::client::Answer;
 use crate::pooler::Pooler;
 use crate::wait::{LIMIT, try_wait_for};
 
-/// Checks that it runs, is at rest and had no protocol surprises.
+/// Checks that it runs, is at rest and had no protocol violations.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -18,7 +18,7 @@ pub fn check(pooler: &mut Pooler) -> Result<(), String> {
         return Err("the pooler has ended".to_owned());
     }
     let log = pooler.log();
-    if let Some(line) = log.lines().find(|line| line.contains("protocol surprise") || line.contains("panic")) {
+    if let Some(line) = log.lines().find(|line| line.contains("protocol violation") || line.contains("panic")) {
         return Err(format!("the log says: {line}"));
     }
     let mut busy = Vec::new();

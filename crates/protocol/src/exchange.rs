@@ -1,7 +1,7 @@
 //! The machine that follows one server's conversation: who owes whom how many answers.
 //!
 //! Always true: every message that the server must answer stands in the queue from its sending until its answer. A
-//! message from the server that the queue does not call for is a [`Surprise`], and such a server is never lent again.
+//! message from the server that the queue does not call for is a [`ProtocolViolation`], and such a server is never lent again.
 //! Not here: whether the client may send the message at all (`loan::requests`), what pins a loan beside the protocol, and which
 //! prepared statements the steps are about (`prepared`): here a step has only an outcome.
 //!
@@ -93,7 +93,7 @@ pub enum Asked {
 
 /// The server sent a message that it did not owe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Surprise;
+pub struct ProtocolViolation;
 
 impl Exchange {
     /// The client sends a message of this kind. Called once per message, when its header is known.
@@ -306,7 +306,7 @@ impl Exchange {
     ///
     /// # Errors
     /// The server does not owe this message.
-    pub fn answered(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
+    pub fn answered(&mut self, kind: u8, body: &[u8]) -> Result<Answered, ProtocolViolation> {
         if self.is_ours() {
             return self.answered_ours(kind, body);
         }
@@ -349,7 +349,7 @@ impl Exchange {
         self.count == Count::Sure && self.stray_syncs == 0 && self.progressed(kind).is_ok()
     }
 
-    fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
+    fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, ProtocolViolation> {
         let has_ended = match kind {
             backend::NOTIFICATION_RESPONSE => return Ok(Answered::Forward),
             backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE | backend::COMMAND_COMPLETE
@@ -359,10 +359,10 @@ impl Exchange {
                 *answers == 0
             }
             backend::READY_FOR_QUERY if self.owed.front() == Some(&Owed::Ours) => {
-                self.status = TxStatus::parse(body).ok_or(Surprise)?;
+                self.status = TxStatus::parse(body).ok_or(ProtocolViolation)?;
                 true
             }
-            backend::READY_FOR_QUERY | backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(Surprise),
+            backend::READY_FOR_QUERY | backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(ProtocolViolation),
             _ => false,
         };
         if has_ended {
@@ -372,8 +372,8 @@ impl Exchange {
         Ok(Answered::Ours)
     }
 
-    fn ready(&mut self, body: &[u8]) -> Result<(), Surprise> {
-        let status = TxStatus::parse(body).ok_or(Surprise)?;
+    fn ready(&mut self, body: &[u8]) -> Result<(), ProtocolViolation> {
+        let status = TxStatus::parse(body).ok_or(ProtocolViolation)?;
         self.is_copying_in = false;
         self.drop_paid_batch();
         self.status = status_told(status, self.status, self.owed.front() == Some(&Owed::Sync));
@@ -388,7 +388,7 @@ impl Exchange {
             Some(Owed::Query | Owed::Function | Owed::Sync) => {
                 self.pop();
             }
-            _ => return Err(Surprise),
+            _ => return Err(ProtocolViolation),
         }
         Ok(())
     }
@@ -493,7 +493,7 @@ impl Exchange {
         }
     }
 
-    fn progressed(&mut self, kind: u8) -> Result<Answered, Surprise> {
+    fn progressed(&mut self, kind: u8) -> Result<Answered, ProtocolViolation> {
         self.drop_paid_batch();
         self.begin();
         match self.owed.front_mut() {
@@ -505,11 +505,11 @@ impl Exchange {
                 | backend::ROW_DESCRIPTION
                 | backend::COMMAND_COMPLETE
                 | backend::EMPTY_QUERY_RESPONSE
-                | backend::PORTAL_SUSPENDED => *answers = answers.checked_sub(1).ok_or(Surprise)?,
+                | backend::PORTAL_SUSPENDED => *answers = answers.checked_sub(1).ok_or(ProtocolViolation)?,
                 backend::DATA_ROW | backend::PARAMETER_DESCRIPTION | backend::COPY_OUT_RESPONSE if *answers > 0 => {}
                 frontend::COPY_DATA | frontend::COPY_DONE if *answers > 0 => {}
                 backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if *answers > 0 => self.copy_begins(),
-                _ => return Err(Surprise),
+                _ => return Err(ProtocolViolation),
             },
             Some(Owed::Query) => match kind {
                 backend::ROW_DESCRIPTION
@@ -520,7 +520,7 @@ impl Exchange {
                 | frontend::COPY_DONE
                 | backend::COMMAND_COMPLETE => {}
                 backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => self.copy_begins(),
-                _ => return Err(Surprise),
+                _ => return Err(ProtocolViolation),
             },
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
             // The parameters of a statement are described before its columns.
@@ -534,7 +534,7 @@ impl Exchange {
                 self.keep_open();
                 return Ok(answered);
             }
-            _ => return Err(Surprise),
+            _ => return Err(ProtocolViolation),
         }
         if kind == backend::COMMAND_COMPLETE && self.count == Count::Sure {
             // A COPY that has succeeded has read, and so ignored, every Sync before its end.

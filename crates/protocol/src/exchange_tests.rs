@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 /// Plays a conversation: `>` and the kinds of messages that the client sends, `<` and those that the server sends (`Z`
-/// with its status in the next character), `!` before a server's message that must be a surprise, `-` and `?` before a
+/// with its status in the next character), `!` before a server's message that must be a protocol violation, `-` and `?` before a
 /// client's message that must be dropped or is unexpected, `~` before one of which the client sends only a part before it
 /// leaves. Returns the final exchange.
 fn play(story: &str) -> Exchange {
@@ -403,7 +403,7 @@ fn what_the_server_says_by_itself_is_never_counted() {
 }
 
 #[test]
-fn what_is_not_owed_is_a_surprise() {
+fn what_is_not_owed_violates_the_protocol() {
     play("!ZI");
     play("!D");
     play(">Q <C <ZI !ZI");
@@ -541,7 +541,7 @@ fn no_query_of_ours_is_a_copy() {
     for kind in [b'G', b'W'] {
         let mut exchange = Exchange::default();
         exchange.asks_ours();
-        assert_eq!(exchange.answered(kind, b""), Err(Surprise));
+        assert_eq!(exchange.answered(kind, b""), Err(ProtocolViolation));
     }
 }
 
@@ -639,7 +639,7 @@ impl Oracle {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-    /// Whatever a client sends, and however late the server reads it, no answer is a surprise, and the loan may end
+    /// Whatever a client sends, and however late the server reads it, no answer is a protocol violation, and the loan may end
     /// exactly when the server has read everything, owes nothing and skips nothing.
     #[test]
     fn the_count_agrees_with_the_servers_own_loop(

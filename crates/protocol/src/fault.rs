@@ -431,7 +431,7 @@ mod tests {
             (Fault::IdleSessionTimeout, Client, "57P05", "terminating connection due to idle-session timeout"),
             (Fault::LoginTimeoutServerDown { cause: None }, Server, "08P01", "client_login_timeout (server down)"),
             (Fault::ServerCrashed, Server, "08P01", "server conn crashed?"),
-            (Fault::ServerSurprise, Server, "08P01", "server sent what it was not asked for"),
+            (Fault::UnexpectedAnswer, Server, "08P01", "server sent what it was not asked for"),
             (Fault::ReplicationRefused { sqlstate: *b"42501", text: text.clone() }, Server, "42501", "login failed"),
             (
                 Fault::ServerLoginFailing { cause: text.clone(), detail: None, hint: None, whose: None },

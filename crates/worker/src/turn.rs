@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
             known_vars: Known::default(),
             statement_registry: StatementRegistry::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
-            protocol_surprises: 0,
+            protocol_violations: 0,
             connections: Connections::default(),
             failures: Failures::default(),
             hosts: Hosts::default(),

@@ -82,7 +82,7 @@ pub struct Worker<I: Io> {
     pub(crate) statement_registry: StatementRegistry,
     /// What the texts of statements do to their sessions.
     pub(crate) texts: Texts,
-    pub(crate) protocol_surprises: u64,
+    pub(crate) protocol_violations: u64,
     /// How logins, TLS handshakes and cancel requests have ended.
     pub(crate) connections: Connections,
     /// What has failed in the last seconds.

@@ -7,7 +7,7 @@
 //! Always true, and asserted at every step: a client receives what the server sent for it, complete and in order, and
 //! nothing else; the server receives what the client sent, once and in order, except for what arrives too late to have
 //! an effect; a server that is lent again, or was cleaned up, is really at rest, with nothing under way that could
-//! still be answered. All of this holds however the bytes are cut. No answer is a surprise, except to a client that
+//! still be answered. All of this holds however the bytes are cut. No answer is a protocol violation, except to a client that
 //! breaks the protocol while answers are under way; and with a client that keeps to the protocol no cleanup waits for
 //! ever.
 
@@ -488,8 +488,8 @@ impl Pair {
                 // A notification that began while the server had no client is dropped to its end
                 // (`worker::notify::own_news`).
                 Heard::Notification(_) => {}
-                Heard::Surprise { kind, .. } => {
-                    assert!(self.manner == Manner::Rude, "a surprise: {} in {self:?}", char::from(kind));
+                Heard::Unexpected { kind, .. } => {
+                    assert!(self.manner == Manner::Rude, "a protocol violation: {} in {self:?}", char::from(kind));
                     self.stage = Stage::Over;
                 }
                 other => {

@@ -239,7 +239,7 @@ pub(crate) fn show_lists_users_and_mem_have_their_columns(house: &House) {
     assert_eq!(lists.columns[..2], columns(&[("list", TEXT), ("items", INT)]));
     let rows: Vec<_> = (0..lists.rows.len()).map(|at| lists.named(at)["list"].clone()).collect();
     let names = "databases users peers pools peer_pools free_clients used_clients login_clients free_servers used_servers \
-                 dns_names dns_zones dns_queries dns_pending protocol_surprises log_lines_lost";
+                 dns_names dns_zones dns_queries dns_pending protocol_violations log_lines_lost";
     let names: Vec<_> = names.split_whitespace().collect();
     assert_eq!(rows[..names.len()], names[..]);
     assert_eq!(lists.named(0)["items"], "2");

@@ -356,11 +356,11 @@ pub(crate) const CATALOG: &[Metric] = &[
         samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.turned_away as f64))],
     },
     Metric {
-        name: "trunkline_protocol_surprises",
+        name: "trunkline_protocol_violations",
         kind: MetricKind::Counter,
         help: "How often a server broke the protocol in a way that has no explanation.",
         labels: &[],
-        samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.protocol_surprises as f64))],
+        samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.protocol_violations as f64))],
     },
     Metric {
         name: "trunkline_log_lines_lost",

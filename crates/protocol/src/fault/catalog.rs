@@ -178,7 +178,7 @@ faults! {
     /// The server connection was lost in the middle of a request.
     ServerCrashed = Server, PROTOCOL_VIOLATION, "server conn crashed?";
     /// The server sent a message that it was not asked for.
-    ServerSurprise = Server, PROTOCOL_VIOLATION, "server sent what it was not asked for";
+    UnexpectedAnswer = Server, PROTOCOL_VIOLATION, "server sent what it was not asked for";
     /// The server refused the pooler's login: its own text, code, DETAIL and HINT. The DETAIL begins with whose login it was.
     ServerSaid { sqlstate: [u8; 5], text: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>>, whose: Option<Arc<str>> } =
         Server, SERVERS_OWN, "{text}";

@@ -16,7 +16,7 @@ use super::client_session::ClientSession;
 use super::server_session::{AnswerFate, ServerSession};
 use super::statements::unnamed_fails;
 use super::{described, tags};
-use crate::exchange::{Answered, Surprise};
+use crate::exchange::{Answered, ProtocolViolation};
 use crate::planted::{carried_header, is_answer};
 use crate::vars::{Known, Tracked};
 
@@ -68,7 +68,7 @@ pub enum Heard<'b> {
     /// Nothing: all bytes have been processed.
     All,
     /// A message that the server does not owe.
-    Surprise {
+    Unexpected {
         /// The kind of the message.
         kind: u8,
         /// What is wrong with it.
@@ -199,7 +199,7 @@ impl Answers<'_> {
             }
             Step::Bad { kind, .. } => {
                 place.give_up_to(place.at, to_client);
-                Some(Heard::Surprise { kind, what: "bad pkt header" })
+                Some(Heard::Unexpected { kind, what: "bad pkt header" })
             }
         }
     }
@@ -263,9 +263,9 @@ impl Answers<'_> {
                         to_client.send(parameters);
                     }
                 }
-                Err(Surprise) => {
+                Err(ProtocolViolation) => {
                     place.give_up_to(piece.range.start, to_client);
-                    return Some(Heard::Surprise { kind, what: "unexpected answer" });
+                    return Some(Heard::Unexpected { kind, what: "unexpected answer" });
                 }
             }
         }
@@ -475,7 +475,7 @@ fn count(
     mut client: Option<&mut ClientSession>,
     server: &mut ServerSession,
     part: MessagePart<'_>,
-) -> Result<Counted, Surprise> {
+) -> Result<Counted, ProtocolViolation> {
     let MessagePart { piece, body, was_ours, .. } = part;
     let answered = server.exchange.answered(piece.kind, body)?;
     let mut counted = if answered == Answered::Hidden { Counted::Hidden } else { Counted::Plain };

@@ -83,7 +83,7 @@ impl Stage {
             };
             all += &format!("{heard:?} {place:?}\n");
             match heard {
-                Heard::All | Heard::Surprise { .. } | Heard::Farewell(_) | Heard::Lost | Heard::Endless => break,
+                Heard::All | Heard::Unexpected { .. } | Heard::Farewell(_) | Heard::Lost | Heard::Endless => break,
                 Heard::Withheld | Heard::Refused | Heard::InTransaction => break,
                 _ => {}
             }

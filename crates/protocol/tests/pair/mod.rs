@@ -425,7 +425,7 @@ impl Stage {
                 self.caught_up(name, client);
                 return false;
             }
-            Heard::Surprise { kind, what } => format!("{what}, message kind '{}'", kind.escape_ascii()),
+            Heard::Unexpected { kind, what } => format!("{what}, message kind '{}'", kind.escape_ascii()),
             Heard::Farewell(Some(body)) => format!("takes leave with {}", error(body)),
             Heard::Farewell(None) => "takes leave".to_owned(),
             Heard::Withheld => "is withheld what it ends with".to_owned(),

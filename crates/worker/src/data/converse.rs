@@ -1,7 +1,7 @@
 //! What becomes of the bytes that a server sends.
 //!
 //! Always true: the exchange counts every message before it is passed on; a message that is not owed closes the server
-//! and its client and is counted in `protocol_surprises`; bytes that go to the client are not copied.
+//! and its client and is counted in `protocol_violations`; bytes that go to the client are not copied.
 //! Not here: logins (`upstream::login`), what the answers to our own queries mean (`answered`).
 
 use std::ops::Range;
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
             let Some(heard) = self.hear_server_some(key, &chunk, &mut place) else { return };
             match heard {
                 Heard::All => {}
-                Heard::Surprise { kind, what } => return self.surprised(key, kind, what),
+                Heard::Unexpected { kind, what } => return self.server_violates_protocol(key, kind, what),
                 Heard::Farewell(body) => return self.farewell(key, body),
                 Heard::Lost => return self.statements_lost(key),
                 Heard::Endless => return self.close_endless(key),

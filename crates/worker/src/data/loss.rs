@@ -41,16 +41,16 @@ impl<I: Io> Worker<I> {
     }
 
     /// The server has sent something that the protocol does not allow here. Neither the server nor its client can go on.
-    pub(crate) fn surprised(&mut self, key: ServerKey, kind: u8, what: &str) {
-        self.protocol_surprises += 1;
+    pub(crate) fn server_violates_protocol(&mut self, key: ServerKey, kind: u8, what: &str) {
+        self.protocol_violations += 1;
         let shown = kind.escape_ascii();
-        self.log_server(key, Level::Error, format_args!("protocol surprise: {what}, message kind '{shown}'"));
+        self.log_server(key, Level::Error, format_args!("protocol violation: {what}, message kind '{shown}'"));
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             ServerStage::Idle | ServerStage::Cleaning(_) => self.lose_server(key, Closed::Dirty, what),
             ServerStage::Lent { client, .. } => {
                 self.lose_server(key, Closed::Dirty, what);
-                self.fail_client(client, &Fault::ServerSurprise);
+                self.fail_client(client, &Fault::UnexpectedAnswer);
             }
             // A client that was to have this server is told, or gets another one.
             _ => self.dial_failed(key, pool::Failure::unreachable(what)),

@@ -120,7 +120,7 @@ pub struct Snapshot {
     /// Names that are being looked up.
     pub names_asked: u32,
     /// Times a server or client broke the protocol in a way that has no explanation.
-    pub protocol_surprises: u64,
+    pub protocol_violations: u64,
     /// How logins, TLS handshakes and cancel requests have ended.
     pub connections: Connections,
     /// What has failed a moment ago.

@@ -199,7 +199,7 @@ impl<I: Io> Worker<I> {
                 Failure::unproved(text)
             }
             LoginFault::Nonsense(kind) => {
-                self.protocol_surprises += 1;
+                self.protocol_violations += 1;
                 let shown = kind.escape_ascii();
                 self.log.about(&line, Level::Error, format_args!("nonsense during login, message kind '{shown}'"));
                 Failure::unreachable("server conn crashed?")

@@ -261,7 +261,7 @@ impl Checkers {
             witness.accuse(Charge::ForeignBytes, format!("a secret is in the log: {line}"));
         }
         let is_nonsense = !self.is_mad && line.contains("nonsense during login");
-        if line.contains("protocol surprise") || is_nonsense {
+        if line.contains("protocol violation") || is_nonsense {
             witness.accuse(Charge::NoReason, line.to_owned());
         }
         if let Some((name, _)) = line.strip_prefix("dropping database '").and_then(|rest| rest.split_once('\'')) {

@@ -166,8 +166,8 @@ impl World {
         for database in snapshot.databases.iter().filter(|database| database.clients > 0) {
             accuse(format!("{} clients of {}", database.clients, database.name));
         }
-        if snapshot.protocol_surprises > 0 && !self.checkers.is_mad {
-            self.witness.accuse(Charge::NoReason, format!("{} protocol surprises", snapshot.protocol_surprises));
+        if snapshot.protocol_violations > 0 && !self.checkers.is_mad {
+            self.witness.accuse(Charge::NoReason, format!("{} protocol violations", snapshot.protocol_violations));
         }
         let Verified { sessions, mistaken } = snapshot.verified;
         *self.witness.tally.entry("sessions verified").or_default() += sessions;

@@ -19,7 +19,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     let sum = |part: fn(&Snapshot) -> u32| view.snapshots.iter().map(|snapshot| part(snapshot) as usize).sum();
     let (clients_used, clients_free) = table(view, "client_cache");
     let (servers_used, servers_free) = table(view, "server_cache");
-    let surprises: u64 = view.snapshots.iter().map(|snapshot| snapshot.protocol_surprises).sum();
+    let violations: u64 = view.snapshots.iter().map(|snapshot| snapshot.protocol_violations).sum();
     let turned_away: u64 = view.snapshots.iter().map(|snapshot| snapshot.turned_away).sum();
     let verified = |part: fn(&Verified) -> u64| {
         let sum: u64 = view.snapshots.iter().map(|snapshot| part(&snapshot.verified)).sum();
@@ -42,7 +42,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         ("dns_queries", sum(|snapshot| snapshot.names_asked) + view.zones.under_way()),
         ("dns_pending", 0),
         // Ours: stays 0 as long as no server breaks the protocol.
-        ("protocol_surprises", usize::try_from(surprises).unwrap_or(usize::MAX)),
+        ("protocol_violations", usize::try_from(violations).unwrap_or(usize::MAX)),
         // Ours: since the log was opened.
         ("log_lines_lost", usize::try_from(view.log_lines_lost).unwrap_or(usize::MAX)),
         // Ours: how often `session_verify` compared a session with its server, and how often they differed.
@@ -122,7 +122,7 @@ mod tests {
                 "dns_zones|1",
                 "dns_queries|1",
                 "dns_pending|0",
-                "protocol_surprises|0",
+                "protocol_violations|0",
                 "log_lines_lost|0",
                 "sessions_verified|7",
                 "sessions_mistaken|1",

@@ -5,7 +5,7 @@
 //! Not here: which bytes may be sent (`pair`).
 
 use base::{Key, Time};
-use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, Then};
+use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, NextStep};
 use protocol::prepared::StatementRegistry;
 use protocol::state::{FunctionCatalog, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
@@ -49,7 +49,7 @@ impl Machines {
     }
 
     /// Handles bytes of the client, and appends to `to_server` what the server is sent.
-    pub(crate) fn hear_client(&mut self, bytes: &[u8], to_server: &mut Vec<u8>) -> Then {
+    pub(crate) fn hear_client(&mut self, bytes: &[u8], to_server: &mut Vec<u8>) -> NextStep {
         let mut requests = Requests {
             now: Time(0),
             client: Key::first(0),
@@ -72,7 +72,7 @@ impl Machines {
         let mut sink = Sink { of: bytes, out: to_server };
         let forwarded = requests.hear(&mut self.client, &mut self.server, bytes, &mut sink);
         to_server.extend_from_slice(&bytes[forwarded.unsent]);
-        forwarded.then
+        forwarded.next_step
     }
 
     /// Handles bytes of the server from `place` on, up to an event that others must handle. Returns that event, and the

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use base::Random;
 use protocol::exchange::Exchange;
-use protocol::loan::{Heard, Place, Then};
+use protocol::loan::{Heard, Place, NextStep};
 use protocol::server::cleanup::{Cleanup, Progress};
 use protocol::server::reset::ResetQuery;
 
@@ -234,14 +234,14 @@ impl Pair {
         }
         let heard_before = self.unread.len();
         let chunk = self.next_of_client(bytes);
-        let then = self.machines.hear_client(&chunk, &mut self.there);
-        if let Then::Fail(fault) = then {
+        let next_step = self.machines.hear_client(&chunk, &mut self.there);
+        if let NextStep::Fail(fault) = next_step {
             assert!(self.manner != Manner::Polite, "a polite client is refused, {fault:?}: {self:?}");
             // A message that was begun before may be the refused one, if only part of its header had arrived.
             self.unread.iter_mut().skip(heard_before.saturating_sub(1)).for_each(|said| said.is_refused = true);
             return false;
         }
-        assert_eq!(then, Then::Go);
+        assert_eq!(next_step, NextStep::Go);
         self.may_have_ended();
         true
     }

@@ -43,7 +43,7 @@ pub use ending::{Ended, Failed, is_between};
 pub use life::{CleaningUp, Life, Phase};
 pub use reading::{Texts, Torn, bound, name, name_behind};
 pub use request_text::{REQUEST_TEXT_BYTES_MAX, RequestText, request_text};
-pub use requests::{Forwarded, Requests, Then, ToServer};
+pub use requests::{Forwarded, Requests, NextStep, ToServer};
 pub use server_session::{AnswerFate, DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 pub use session_state::{Probed, ProbedState, Terms, apply_effects, conclude, shared};
 pub use set_parameters::SetParameters;

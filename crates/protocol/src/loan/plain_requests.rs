@@ -10,7 +10,7 @@ use wire::frame::HEADER_BYTES;
 use wire::frontend;
 
 use super::client_session::{ClientSession, RequestFate};
-use super::requests::{Forwarded, Requests, Then, ToServer};
+use super::requests::{Forwarded, Requests, NextStep, ToServer};
 use super::server_session::ServerSession;
 use crate::planted::begins_query;
 use crate::prepared::Tally;
@@ -53,7 +53,7 @@ impl Requests<'_> {
         _ = server.exchange.asked(frontend::QUERY);
         Some(Forwarded {
             unsent: 0..bytes.len(),
-            then: Then::Go,
+            next_step: NextStep::Go,
             waits: false,
             begun: u32::from(begins_query(true)),
             tally: Tally::default(),

@@ -161,8 +161,8 @@ impl Stage {
             sent.extend_from_slice(&bytes[forwarded.unsent]);
             begun += forwarded.begun;
             all.extend(sent);
-            if forwarded.then != Then::Go {
-                all.extend_from_slice(format!("{:?}", std::mem::discriminant(&forwarded.then)).as_bytes());
+            if forwarded.next_step != NextStep::Go {
+                all.extend_from_slice(format!("{:?}", std::mem::discriminant(&forwarded.next_step)).as_bytes());
                 break;
             }
         }

@@ -76,7 +76,7 @@ pub struct Forwarded {
     /// The part that is still to be sent to the server, behind everything that went to [`ToServer`].
     pub unsent: Range<usize>,
     /// What to do after that.
-    pub then: Then,
+    pub next_step: NextStep,
     /// The rest waits for answers, because the server owes too many, or because the next request is counted by itself.
     pub waits: bool,
     /// How many requests began while nothing was owed to the client.
@@ -91,7 +91,7 @@ pub struct Forwarded {
 
 /// What to do when the bytes of a client have been sent.
 #[derive(PartialEq, Debug)]
-pub enum Then {
+pub enum NextStep {
     /// Nothing: all bytes have been processed.
     Go,
     /// The bytes from this position on wait.
@@ -175,7 +175,7 @@ impl Requests<'_> {
         let is_between = is_between && client.session_effects.as_mut().is_none_or(|effects| effects.begins_request());
         keep_for_again(client, server, bytes, stations.following.kept());
         let mut course = Course { bytes, start: 0, at: 0, begun: 0, to_server };
-        let (mut waits, mut then) = (false, Then::Go);
+        let (mut waits, mut next_step) = (false, NextStep::Go);
         while course.at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
             waits = self.one_by_one && client.next_waits(&server.exchange, bytes[course.at])
                 || client.unnamed.is_in_doubt(&server.exchange) && client.unnamed_waits(&bytes[course.at..])
@@ -205,24 +205,24 @@ impl Requests<'_> {
                     break;
                 }
                 Step::Bad { .. } => {
-                    then = Then::Fail(Fault::BadHeader { header: *client.scanner.header() });
+                    next_step = NextStep::Fail(Fault::BadHeader { header: *client.scanner.header() });
                     break;
                 }
             };
             if let Err(end) = stations.take(client, server, &mut course, &piece) {
-                then = end;
+                next_step = end;
                 break;
             }
         }
         let Course { start, at, begun, .. } = course;
         waits |= server.exchange.is_full();
-        if then == Then::Go && waits && at < bytes.len() {
-            then = Then::Hold(at);
+        if next_step == NextStep::Go && waits && at < bytes.len() {
+            next_step = NextStep::Hold(at);
         }
         let mut end = bytes.len();
-        if then != Then::Go {
+        if next_step != NextStep::Go {
             end = at;
-            if matches!(then, Then::Hold(_) | Then::HoldInstead(_)) {
+            if matches!(next_step, NextStep::Hold(_) | NextStep::HoldInstead(_)) {
                 waits = true;
                 // A server that refuses the part of a request that it has skips all up to the Sync, which waits.
                 server.repeatable.forget();
@@ -234,7 +234,7 @@ impl Requests<'_> {
         server.makes_functions |= makes_functions;
         let is_alone = start == 0 && end == bytes.len() && is_between;
         let tally = stations.following.tally;
-        Forwarded { unsent: start..end, then, waits, begun, tally, makes_functions, is_alone }
+        Forwarded { unsent: start..end, next_step, waits, begun, tally, makes_functions, is_alone }
     }
 }
 
@@ -264,13 +264,13 @@ impl Stations<'_> {
         server: &mut ServerSession,
         course: &mut Course<'_, impl ToServer>,
         piece: &Piece,
-    ) -> Result<(), Then> {
+    ) -> Result<(), NextStep> {
         let bytes = course.bytes;
         if let (Some(rules), Some(reading)) = (&self.refusals, &mut self.reading)
             && let Some(mut message) = reading.refused(rules, client, piece, bytes)
         {
             message.extend_from_slice(&bytes[piece.range.end..]);
-            return Err(Then::Instead(message));
+            return Err(NextStep::Instead(message));
         }
         if self.following.deallocates(client, server, course, piece) {
             course.begun += 1;
@@ -284,7 +284,7 @@ impl Stations<'_> {
         }
         if self.refuses_queries && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
             client.fate = RequestFate::Drop;
-            return Err(Then::Fail(Fault::QueryDisallowed));
+            return Err(NextStep::Fail(Fault::QueryDisallowed));
         }
         let was_at_rest = server.exchange.owes_client_nothing();
         match self.following.take(client, server, course, piece) {
@@ -303,22 +303,22 @@ impl Stations<'_> {
                 course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
                 // The message begins anew when it comes again.
                 (client.scanner, client.fate) = (Scanner::default(), RequestFate::Forward);
-                return Err(instead.map_or(Then::Hold(piece.range.start), Then::HoldInstead));
+                return Err(instead.map_or(NextStep::Hold(piece.range.start), NextStep::HoldInstead));
             }
-            Taken::Wrong(why) => return Err(Then::Fail(why)),
+            Taken::Wrong(why) => return Err(NextStep::Fail(why)),
         }
         if let Part::First { carried, body_bytes } = piece.part {
             if piece.kind == frontend::TERMINATE {
                 if !server.exchange.answers_first() {
-                    return Err(Then::Leave);
+                    return Err(NextStep::Leave);
                 }
                 // PostgreSQL reads it when the requests before it are answered. What stands behind it is never read.
                 (client.scanner, client.fate) = (Scanner::default(), RequestFate::Forward);
                 let mut terminate = Vec::new();
                 write::bare(&mut terminate, frontend::TERMINATE);
-                return Err(Then::HoldInstead(terminate));
+                return Err(NextStep::HoldInstead(terminate));
             }
-            count(client, server, counted(server, piece.kind, body_bytes)).map_err(Then::Fail)?;
+            count(client, server, counted(server, piece.kind, body_bytes)).map_err(NextStep::Fail)?;
             let begins = was_at_rest && !server.exchange.owes_client_nothing();
             course.begun += u32::from(begins_query(begins));
             if carried > 0 && client.fate == RequestFate::Forward {

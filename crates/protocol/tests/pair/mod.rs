@@ -1,6 +1,6 @@
 //! A client and a server with only a loan between them: short stories of what they send, and what comes out.
 //!
-//! Always true: the worker's reaction to a result (`Heard`, `Then`) is shown in a word, and done only as far as the story
+//! Always true: the worker's reaction to a result (`Heard`, `NextStep`) is shown in a word, and done only as far as the story
 //! needs it: the client's held request is sent once the server has the client's settings.
 
 mod ending;
@@ -15,7 +15,7 @@ use base::{Key, Time};
 use notation::{Side, bytes, words};
 use protocol::fault::Fault;
 use protocol::loan::{
-    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, Then, begin,
+    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, NextStep, begin,
 };
 use protocol::prepared::{StatementRegistry, Tally};
 use protocol::server::reset::ResetQuery;
@@ -327,7 +327,7 @@ impl Stage {
             };
             let mut out = Vec::new();
             let mut to_server = Sink { of: &said, out: &mut out };
-            let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
+            let Forwarded { unsent, next_step, waits, begun, tally, makes_functions, is_alone } =
                 requests.hear(client, server, &said, &mut to_server);
             self.begun += begun;
             self.tally.client_parses += tally.client_parses;
@@ -343,26 +343,26 @@ impl Stage {
             if makes_functions {
                 self.lines.push(format!("{name} may make functions"));
             }
-            match then {
-                Then::Go if is_alone => self.ask_in_advance(&server_name, name, &said),
-                Then::Go => {}
-                Then::Hold(at) => {
+            match next_step {
+                NextStep::Go if is_alone => self.ask_in_advance(&server_name, name, &said),
+                NextStep::Go => {}
+                NextStep::Hold(at) => {
                     assert!(waits, "what is held waits");
                     let words = if self.is_in_words() { words(Side::Client, &said[at..]) } else { String::new() };
                     self.lines.push(format!("{name} waits with {words}"));
                     self.held.insert(name.to_owned(), said[at..].to_vec());
                 }
-                Then::HoldInstead(bytes) => {
+                NextStep::HoldInstead(bytes) => {
                     assert!(waits, "what is held waits");
                     self.lines.push(format!("{name} waits"));
                     self.held.insert(name.to_owned(), bytes);
                 }
-                Then::Instead(bytes) => next = Some(bytes),
-                Then::Leave => {
+                NextStep::Instead(bytes) => next = Some(bytes),
+                NextStep::Leave => {
                     self.gone.insert(name.to_owned());
                     self.lines.push(format!("{name} leaves"));
                 }
-                Then::Fail(fault) => self.fail(name, &fault),
+                NextStep::Fail(fault) => self.fail(name, &fault),
             }
         }
     }

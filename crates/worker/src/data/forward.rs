@@ -9,7 +9,7 @@ use std::ops::Range;
 use base::Key;
 use measure::Phase;
 use pool::{Mode, ServerKey};
-use protocol::loan::{Forwarded, Requests, Then, ToServer};
+use protocol::loan::{Forwarded, Requests, NextStep, ToServer};
 use protocol::prepared::Bytes;
 use protocol::state::Unseen;
 use reactor::{Chunk, Conn, Io};
@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
         let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
         let begins_with_message = ready.session.scanner.is_between();
         let was_copying = server.session.exchange.is_copying_in();
-        let Forwarded { unsent, mut then, waits, begun, tally, makes_functions, is_alone } =
+        let Forwarded { unsent, mut next_step, waits, begun, tally, makes_functions, is_alone } =
             requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
         totals.add_statements(tally);
         server.queries_begin(begun, self.now, totals);
@@ -131,9 +131,9 @@ impl<I: Io> Worker<I> {
                 self.look_for_spans(key, server_key, begun, chunk.bytes(), begins_with_message);
             }
         }
-        let rest = match &mut then {
-            Then::Hold(at) => Some(chunk.part(*at..chunk.len())),
-            Then::HoldInstead(bytes) => Some(Chunk::Own(std::mem::take(bytes).into())),
+        let rest = match &mut next_step {
+            NextStep::Hold(at) => Some(chunk.part(*at..chunk.len())),
+            NextStep::HoldInstead(bytes) => Some(Chunk::Own(std::mem::take(bytes).into())),
             _ => None,
         };
         if unsent == (0..chunk.len()) {
@@ -152,14 +152,14 @@ impl<I: Io> Worker<I> {
             self.wait_for_answers(server_key, key, rest);
         }
         self.give_due(server_key);
-        self.go_on_after(key, server_key, then)
+        self.go_on_after(key, server_key, next_step)
     }
 
     /// Does what has to be done once these bytes have been sent. Returns bytes that take the place of the client's.
     #[inline]
-    fn go_on_after(&mut self, key: Key, server_key: ServerKey, then: Then) -> Option<Chunk> {
-        match then {
-            Then::Go | Then::Hold(_) | Then::HoldInstead(_) => {
+    fn go_on_after(&mut self, key: Key, server_key: ServerKey, next_step: NextStep) -> Option<Chunk> {
+        match next_step {
+            NextStep::Go | NextStep::Hold(_) | NextStep::HoldInstead(_) => {
                 self.mind_flow_to_server(key, server_key);
                 // These bytes may be the rest of something that the server no longer waits for, such as a failed COPY.
                 if self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end()) {
@@ -168,9 +168,9 @@ impl<I: Io> Worker<I> {
                     self.arm_server(server_key);
                 }
             }
-            Then::Instead(bytes) => return Some(bytes.into()),
-            Then::Leave => self.part_from_client(key, "client close request"),
-            Then::Fail(fault) => {
+            NextStep::Instead(bytes) => return Some(bytes.into()),
+            NextStep::Leave => self.part_from_client(key, "client close request"),
+            NextStep::Fail(fault) => {
                 self.explain_statement(key, &fault);
                 self.fail_client(key, &fault);
             }

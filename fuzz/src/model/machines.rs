@@ -5,7 +5,7 @@
 //! Not here: which bytes may be sent (`pair`).
 
 use base::{Key, Time};
-use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, NextStep};
+use protocol::loan::{Answers, ClientSession, ServerEvent, Place, Requests, ServerSession, Texts, NextStep};
 use protocol::prepared::StatementRegistry;
 use protocol::state::{FunctionCatalog, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
@@ -83,7 +83,7 @@ impl Machines {
         place: &mut Place,
         has_client: bool,
         shares_parameters: bool,
-    ) -> (Heard<'b>, Vec<u8>) {
+    ) -> (ServerEvent<'b>, Vec<u8>) {
         let mut answers = Answers {
             tracked: &self.tracked,
             known: &mut self.known,

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use base::Random;
 use protocol::exchange::Exchange;
-use protocol::loan::{Heard, Place, NextStep};
+use protocol::loan::{ServerEvent, Place, NextStep};
 use protocol::server::cleanup::{Cleanup, Progress};
 use protocol::server::reset::ResetQuery;
 
@@ -475,20 +475,20 @@ impl Pair {
             self.given.extend(given);
             self.is_given_what_was_said();
             match heard {
-                Heard::All => {}
-                Heard::QueryFailed(_) => assert!(has_client, "an error for nobody: {self:?}"),
-                Heard::Ready { .. } => self.is_answered(),
-                Heard::CopyBegins if matches!(self.stage, Stage::Mending(_)) => self.is_answered(),
-                Heard::CopyBegins => {}
+                ServerEvent::All => {}
+                ServerEvent::QueryFailed(_) => assert!(has_client, "an error for nobody: {self:?}"),
+                ServerEvent::Ready { .. } => self.is_answered(),
+                ServerEvent::CopyBegins if matches!(self.stage, Stage::Mending(_)) => self.is_answered(),
+                ServerEvent::CopyBegins => {}
                 // A FATAL error of the server (`worker::data::loss`).
-                Heard::Farewell(_) => self.stage = Stage::Over,
+                ServerEvent::FatalError(_) => self.stage = Stage::Over,
                 // A query of the pooler failed (`worker::data::own_errors`).
-                Heard::Error(_) if self.exchange().is_ours() => self.stage = Stage::Over,
-                Heard::Error(_) => assert!(!has_client, "an error of a client's request was not for it: {self:?}"),
+                ServerEvent::Error(_) if self.exchange().is_ours() => self.stage = Stage::Over,
+                ServerEvent::Error(_) => assert!(!has_client, "an error of a client's request was not for it: {self:?}"),
                 // A notification that began while the server had no client is dropped to its end
                 // (`worker::notify::own_news`).
-                Heard::Notification(_) => {}
-                Heard::Unexpected { kind, .. } => {
+                ServerEvent::Notification(_) => {}
+                ServerEvent::Unexpected { kind, .. } => {
                     assert!(self.manner == Manner::Rude, "a protocol violation: {} in {self:?}", char::from(kind));
                     self.stage = Stage::Over;
                 }

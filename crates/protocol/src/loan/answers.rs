@@ -64,7 +64,7 @@ impl Place {
 
 /// What concerns more than the two sessions in the bytes of a server.
 #[derive(PartialEq, Eq, Debug)]
-pub enum Heard<'b> {
+pub enum ServerEvent<'b> {
     /// Nothing: all bytes have been processed.
     All,
     /// A message that the server does not owe.
@@ -75,7 +75,7 @@ pub enum Heard<'b> {
         what: &'static str,
     },
     /// An `ErrorResponse` of a server that has no client and owes nothing; its body, if it has arrived completely.
-    Farewell(Option<&'b [u8]>),
+    FatalError(Option<&'b [u8]>),
     /// A `ReadyForQuery` that is withheld, with the bytes up to [`Place::at`].
     Withheld,
     /// It is no longer known which message an answer belongs to.
@@ -148,7 +148,7 @@ impl Answers<'_> {
         bytes: &'b [u8],
         place: &mut Place,
         to_client: &mut impl ToClient,
-    ) -> Heard<'b> {
+    ) -> ServerEvent<'b> {
         let from = place.at;
         let heard = self.hear_messages(client, server, bytes, place, to_client);
         if let Some(tally) = &mut server.answer_tally {
@@ -165,14 +165,14 @@ impl Answers<'_> {
         bytes: &'b [u8],
         place: &mut Place,
         to_client: &mut impl ToClient,
-    ) -> Heard<'b> {
+    ) -> ServerEvent<'b> {
         let may_be_plain = self.may_be_plain(client.as_deref(), server);
         loop {
             if may_be_plain && let Some(heard) = self.take_plain(server, bytes, place) {
                 return heard;
             }
             if place.at >= bytes.len() {
-                return Heard::All;
+                return ServerEvent::All;
             }
             if let Some(heard) = self.take_next(client.as_deref_mut(), server, bytes, place, to_client) {
                 return heard;
@@ -188,18 +188,18 @@ impl Answers<'_> {
         bytes: &'b [u8],
         place: &mut Place,
         to_client: &mut impl ToClient,
-    ) -> Option<Heard<'b>> {
+    ) -> Option<ServerEvent<'b>> {
         match server.scanner.next(bytes, place.at, MESSAGE_BYTES_MAX) {
             Step::Piece(piece) => self.take(client, server, &piece, bytes, place, to_client),
             Step::More => {
                 // The torn header is kept by the scanner and sent with the rest of its message.
                 to_client.part(place.start..place.at);
                 *place = Place { start: bytes.len(), at: bytes.len() };
-                Some(Heard::All)
+                Some(ServerEvent::All)
             }
             Step::Bad { kind, .. } => {
                 place.give_up_to(place.at, to_client);
-                Some(Heard::Unexpected { kind, what: "bad pkt header" })
+                Some(ServerEvent::Unexpected { kind, what: "bad pkt header" })
             }
         }
     }
@@ -212,7 +212,7 @@ impl Answers<'_> {
         bytes: &'b [u8],
         place: &mut Place,
         to_client: &mut impl ToClient,
-    ) -> Option<Heard<'b>> {
+    ) -> Option<ServerEvent<'b>> {
         let (kind, body) = (piece.kind, &bytes[piece.body.clone()]);
         let is_first = matches!(piece.part, Part::First { .. });
         let is_ready = kind == backend::READY_FOR_QUERY;
@@ -220,7 +220,7 @@ impl Answers<'_> {
         let is_counted = if is_ready { piece.is_last() } else { is_first };
         let was_ours = server.exchange.is_ours();
         if kind == backend::ERROR_RESPONSE && client.is_none() && server.exchange.owes_nothing() {
-            return Some(Heard::Farewell(piece.is_whole().then_some(body)));
+            return Some(ServerEvent::FatalError(piece.is_whole().then_some(body)));
         }
         if is_ready && !was_ours {
             if server.reported_name.is_some() {
@@ -248,7 +248,7 @@ impl Answers<'_> {
             if self.withholds && is_outside && !server.repeatable.is_refused() {
                 to_client.part(place.start..piece.range.start);
                 *place = Place { start: piece.range.end, at: piece.range.end };
-                return Some(Heard::Withheld);
+                return Some(ServerEvent::Withheld);
             }
         }
         let mut part = MessagePart { piece, body, was_ours, is_hidden: false };
@@ -265,13 +265,13 @@ impl Answers<'_> {
                 }
                 Err(ProtocolViolation) => {
                     place.give_up_to(piece.range.start, to_client);
-                    return Some(Heard::Unexpected { kind, what: "unexpected answer" });
+                    return Some(ServerEvent::Unexpected { kind, what: "unexpected answer" });
                 }
             }
         }
         if server.exchange.has_lost_steps() && client.is_some() {
             place.give_up_to(piece.range.start, to_client);
-            return Some(Heard::Lost);
+            return Some(ServerEvent::Lost);
         }
         let own = if is_first { self.begin(client.as_deref_mut(), server, part) } else { None };
         // The client may leave in the middle of a message.
@@ -282,7 +282,7 @@ impl Answers<'_> {
         own.into_iter().for_each(|bytes| to_client.send(bytes));
         place.at = piece.range.end;
         if was_ours && is_endless(server, piece) {
-            return Some(Heard::Endless);
+            return Some(ServerEvent::Endless);
         }
         if is_ready {
             return piece.is_last().then(|| self.ready(client, server, part, place, to_client));
@@ -359,10 +359,10 @@ impl Answers<'_> {
         MessagePart { piece, was_ours, .. }: MessagePart<'_>,
         place: &mut Place,
         to_client: &mut impl ToClient,
-    ) -> Heard<'static> {
+    ) -> ServerEvent<'static> {
         server.tells_lock = false;
         if server.repeatable.is_refused() {
-            return Heard::Refused;
+            return ServerEvent::Refused;
         }
         let status = server.exchange.status();
         let is_open = server.exchange.owes_nothing() && status != TxStatus::Idle;
@@ -370,7 +370,7 @@ impl Answers<'_> {
             // The client is not told that its transaction is open, but that it is not allowed.
             to_client.part(place.start..piece.range.start);
             place.start = place.at;
-            return Heard::InTransaction;
+            return ServerEvent::InTransaction;
         }
         if !was_ours && client.is_some() && !matches!(piece.part, Part::First { carried: 0, .. }) {
             let mut ready = Vec::new();
@@ -380,7 +380,7 @@ impl Answers<'_> {
         if server.exchange.has_due() {
             give_due(client.is_some(), server, place, to_client);
         }
-        Heard::Ready { was_ours }
+        ServerEvent::Ready { was_ours }
     }
 
     /// Handles what any other message means beyond being forwarded.
@@ -392,7 +392,7 @@ impl Answers<'_> {
         body: &'b [u8],
         was_ours: bool,
         to_client: &mut impl ToClient,
-    ) -> Option<Heard<'b>> {
+    ) -> Option<ServerEvent<'b>> {
         let is_first = matches!(piece.part, Part::First { .. });
         match piece.kind {
             backend::NOTICE_RESPONSE if server.exchange.next_step().is_some() => {
@@ -419,8 +419,8 @@ impl Answers<'_> {
                 }
                 match error_for_client(client, server, &body) {
                     Some(_) if server.repeatable.is_refused() => None,
-                    Some(state) => Some(Heard::QueryFailed(state)),
-                    None => Some(Heard::Error(body)),
+                    Some(state) => Some(ServerEvent::QueryFailed(state)),
+                    None => Some(ServerEvent::Error(body)),
                 }
             }
             backend::ROW_DESCRIPTION | backend::NO_DATA if server.server_statements.is_being_described() => {
@@ -431,13 +431,13 @@ impl Answers<'_> {
                 described::parameters(server, piece, body, was_ours);
                 None
             }
-            backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(Heard::CopyBegins),
+            backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(ServerEvent::CopyBegins),
             // A row of which a part has been gathered is gathered to its end, even if nobody reads it any more.
             backend::DATA_ROW if was_ours && server.is_told_rows() => {
                 let body = server.gather(piece, body)?;
                 let probe = server.life.probe_mut()?;
                 probe.row(&body);
-                probe.reads_functions().then_some(Heard::Functions)
+                probe.reads_functions().then_some(ServerEvent::Functions)
             }
             backend::DATA_ROW if server.tells_lock => {
                 let session_effects = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut());
@@ -445,18 +445,18 @@ impl Answers<'_> {
                 None
             }
             backend::NOTIFICATION_RESPONSE if server.fate == AnswerFate::Swallow => {
-                server.gather(piece, body).map(Heard::Notification)
+                server.gather(piece, body).map(ServerEvent::Notification)
             }
             backend::COMMAND_COMPLETE => {
                 if was_ours && !server.exchange.is_ours() {
-                    return client.is_some().then_some(Heard::CaughtUp);
+                    return client.is_some().then_some(ServerEvent::CaughtUp);
                 }
                 let tag = server.gather(piece, body)?;
                 if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
                     tally.completes(&tag);
                 }
                 tags::completed(client, server, &tag);
-                tags::changes_catalog(&tag).then_some(Heard::CatalogChange)
+                tags::changes_catalog(&tag).then_some(ServerEvent::CatalogChange)
             }
             _ => None,
         }

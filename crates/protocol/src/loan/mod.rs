@@ -36,7 +36,7 @@ mod unfit;
 mod without_server;
 
 pub use answer_tally::AnswerTally;
-pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
+pub use answers::{Answers, ServerEvent, OWN_ANSWER_BYTES_MAX, Place, ToClient};
 pub use applying::{Differences, StateMessages, begin, differ, doubt_what_was_read};
 pub use client_session::{ClientSession, RequestFate};
 pub use ending::{Ended, Failed, is_between};

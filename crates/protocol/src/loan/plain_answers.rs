@@ -8,7 +8,7 @@
 use wire::backend::{self, TxStatus};
 use wire::frame::HEADER_BYTES;
 
-use super::answers::{Answers, Heard, Place};
+use super::answers::{Answers, ServerEvent, Place};
 use super::client_session::ClientSession;
 use super::server_session::{AnswerFate, ServerSession};
 use super::tags;
@@ -31,7 +31,7 @@ impl Answers<'_> {
         server: &mut ServerSession,
         bytes: &[u8],
         place: &mut Place,
-    ) -> Option<Heard<'static>> {
+    ) -> Option<ServerEvent<'static>> {
         if !server.answers_plainly() {
             return None;
         }
@@ -59,7 +59,7 @@ impl Answers<'_> {
                         break;
                     }
                     server.server_statements.drops_end();
-                    heard = Some(Heard::Ready { was_ours: false });
+                    heard = Some(ServerEvent::Ready { was_ours: false });
                 }
                 _ => break,
             }

@@ -83,8 +83,8 @@ impl Stage {
             };
             all += &format!("{heard:?} {place:?}\n");
             match heard {
-                Heard::All | Heard::Unexpected { .. } | Heard::Farewell(_) | Heard::Lost | Heard::Endless => break,
-                Heard::Withheld | Heard::Refused | Heard::InTransaction => break,
+                ServerEvent::All | ServerEvent::Unexpected { .. } | ServerEvent::FatalError(_) | ServerEvent::Lost | ServerEvent::Endless => break,
+                ServerEvent::Withheld | ServerEvent::Refused | ServerEvent::InTransaction => break,
                 _ => {}
             }
         }
@@ -101,7 +101,7 @@ fn hears_each<'b>(
     bytes: &'b [u8],
     place: &mut Place,
     to_client: &mut impl ToClient,
-) -> Heard<'b> {
+) -> ServerEvent<'b> {
     let from = place.at;
     let mut heard = None;
     while heard.is_none() && place.at < bytes.len() {
@@ -110,7 +110,7 @@ fn hears_each<'b>(
     if let Some(tally) = &mut server.answer_tally {
         tally.bytes += (place.at - from) as u64;
     }
-    heard.unwrap_or(Heard::All)
+    heard.unwrap_or(ServerEvent::All)
 }
 
 /// The server is sent something.
@@ -197,7 +197,7 @@ fn a_plain_answer_is_taken_at_once() {
     };
     let mut place = Place { start: 0, at: 0 };
     let heard = answers.take_plain(&mut server, &plain(), &mut place);
-    assert_eq!((heard, place), (Some(Heard::Ready { was_ours: false }), Place { start: 0, at: plain().len() }));
+    assert_eq!((heard, place), (Some(ServerEvent::Ready { was_ours: false }), Place { start: 0, at: plain().len() }));
     assert!(server.exchange.may_end());
 }
 

@@ -1,6 +1,6 @@
 //! A client and a server with only a loan between them: short stories of what they send, and what comes out.
 //!
-//! Always true: the worker's reaction to a result (`Heard`, `NextStep`) is shown in a word, and done only as far as the story
+//! Always true: the worker's reaction to a result (`ServerEvent`, `NextStep`) is shown in a word, and done only as far as the story
 //! needs it: the client's held request is sent once the server has the client's settings.
 
 mod ending;
@@ -15,7 +15,7 @@ use base::{Key, Time};
 use notation::{Side, bytes, words};
 use protocol::fault::Fault;
 use protocol::loan::{
-    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, NextStep, begin,
+    Answers, ClientSession, Differences, Forwarded, ServerEvent, Life, Place, Requests, ServerSession, Texts, NextStep, begin,
 };
 use protocol::prepared::{StatementRegistry, Tally};
 use protocol::server::reset::ResetQuery;
@@ -393,7 +393,7 @@ impl Stage {
             let heard = loop {
                 // A failed query is only counted, and the client is given its error with what follows.
                 match answers.hear(client.as_deref_mut(), server, said, &mut place, &mut to_client) {
-                    Heard::QueryFailed(_) if place.at < said.len() => {}
+                    ServerEvent::QueryFailed(_) if place.at < said.len() => {}
                     heard => break heard,
                 }
             };
@@ -414,41 +414,41 @@ impl Stage {
     }
 
     /// Acts on a server's message; returns whether its later messages are ignored.
-    fn heed(&mut self, name: &str, client: Option<&str>, heard: Heard<'_>) -> bool {
+    fn heed(&mut self, name: &str, client: Option<&str>, heard: ServerEvent<'_>) -> bool {
         let told = match heard {
-            Heard::All | Heard::QueryFailed(_) => return false,
-            Heard::Ready { was_ours } => {
+            ServerEvent::All | ServerEvent::QueryFailed(_) => return false,
+            ServerEvent::Ready { was_ours } => {
                 self.ready(name, client, was_ours);
                 return false;
             }
-            Heard::CaughtUp => {
+            ServerEvent::CaughtUp => {
                 self.caught_up(name, client);
                 return false;
             }
-            Heard::Unexpected { kind, what } => format!("{what}, message kind '{}'", kind.escape_ascii()),
-            Heard::Farewell(Some(body)) => format!("takes leave with {}", error(body)),
-            Heard::Farewell(None) => "takes leave".to_owned(),
-            Heard::Withheld => "is withheld what it ends with".to_owned(),
-            Heard::Lost => "cannot be followed any more".to_owned(),
-            Heard::Endless => "answers without end".to_owned(),
-            Heard::CatalogChange => "has changed the catalog".to_owned(),
-            Heard::Error(body) => {
+            ServerEvent::Unexpected { kind, what } => format!("{what}, message kind '{}'", kind.escape_ascii()),
+            ServerEvent::FatalError(Some(body)) => format!("takes leave with {}", error(body)),
+            ServerEvent::FatalError(None) => "takes leave".to_owned(),
+            ServerEvent::Withheld => "is withheld what it ends with".to_owned(),
+            ServerEvent::Lost => "cannot be followed any more".to_owned(),
+            ServerEvent::Endless => "answers without end".to_owned(),
+            ServerEvent::CatalogChange => "has changed the catalog".to_owned(),
+            ServerEvent::Error(body) => {
                 self.ours_failed(name, &body);
                 return false;
             }
-            Heard::Notification(body) => {
+            ServerEvent::Notification(body) => {
                 let mut message = Vec::new();
                 wire::write::message(&mut message, b'A', |out| out.extend_from_slice(&body));
                 format!("says to us {}", words(Side::Server, &message))
             }
-            Heard::Functions => "tells functions".to_owned(),
-            Heard::CopyBegins => "copies".to_owned(),
-            Heard::Refused => {
+            ServerEvent::Functions => "tells functions".to_owned(),
+            ServerEvent::CopyBegins => "copies".to_owned(),
+            ServerEvent::Refused => {
                 self.lines.push(format!("{name} has refused the request"));
                 self.say_again(name, client.expect("a client"));
                 return false;
             }
-            Heard::InTransaction => "is in a transaction that may not be".to_owned(),
+            ServerEvent::InTransaction => "is in a transaction that may not be".to_owned(),
         };
         let ends = matches!(told.as_str(), "cannot be followed any more" | "answers without end")
             || told.contains("message kind")

@@ -9,7 +9,7 @@ use std::ops::Range;
 use measure::Phase;
 use pool::{Mode, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Answers, Heard, Life, Place, ToClient};
+use protocol::loan::{Answers, ServerEvent, Life, Place, ToClient};
 use reactor::{Chunk, Conn, Io};
 
 use crate::data::client::{Client, ClientStage, subscriptions_and_session_effects};
@@ -94,43 +94,43 @@ impl<I: Io> Worker<I> {
             }
             let Some(heard) = self.hear_server_some(key, &chunk, &mut place) else { return };
             match heard {
-                Heard::All => {}
-                Heard::Unexpected { kind, what } => return self.server_violates_protocol(key, kind, what),
-                Heard::Farewell(body) => return self.farewell(key, body),
-                Heard::Lost => return self.statements_lost(key),
-                Heard::Endless => return self.close_endless(key),
-                Heard::Withheld => return self.withhold(key, &chunk, place.at),
-                Heard::Ready { was_ours } if place == (Place { start: 0, at: chunk.len() }) => {
+                ServerEvent::All => {}
+                ServerEvent::Unexpected { kind, what } => return self.server_violates_protocol(key, kind, what),
+                ServerEvent::FatalError(body) => return self.note_fatal_error(key, body),
+                ServerEvent::Lost => return self.statements_lost(key),
+                ServerEvent::Endless => return self.close_endless(key),
+                ServerEvent::Withheld => return self.withhold(key, &chunk, place.at),
+                ServerEvent::Ready { was_ours } if place == (Place { start: 0, at: chunk.len() }) => {
                     self.give_client_whole(key, chunk);
                     return self.server_ready(key, was_ours);
                 }
-                Heard::Ready { was_ours } => {
+                ServerEvent::Ready { was_ours } => {
                     // What has been counted so far is sent to the client before anything else happens.
                     self.give_client(key, &chunk, place.start..place.at);
                     place.start = place.at;
                     self.server_ready(key, was_ours);
                 }
-                Heard::Refused => {
+                ServerEvent::Refused => {
                     if !self.repeat_request(key) {
                         self.server_ready(key, false);
                     }
                 }
-                Heard::InTransaction => {
+                ServerEvent::InTransaction => {
                     if let Some(client) = self.servers.get(key).and_then(Server::client) {
                         self.fail_client(client, &Fault::TransactionInStatementMode);
                     }
                 }
-                Heard::CaughtUp => {
+                ServerEvent::CaughtUp => {
                     if let Some(client) = self.servers.get(key).and_then(Server::client) {
                         self.caught_up(key, client);
                     }
                 }
-                Heard::Error(body) => self.own_error(key, &body),
-                Heard::QueryFailed(state) => self.count_failed_query(key, state),
-                Heard::Notification(body) => self.notified(key, &body),
-                Heard::Functions => self.slow_down(key),
-                Heard::CatalogChange => self.catalog_changes(key),
-                Heard::CopyBegins => {
+                ServerEvent::Error(body) => self.own_error(key, &body),
+                ServerEvent::QueryFailed(state) => self.count_failed_query(key, state),
+                ServerEvent::Notification(body) => self.notified(key, &body),
+                ServerEvent::Functions => self.slow_down(key),
+                ServerEvent::CatalogChange => self.catalog_changes(key),
+                ServerEvent::CopyBegins => {
                     self.give_client(key, &chunk, place.start..place.at);
                     place.start = place.at;
                     self.note_copy_wait(key);
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Looks at the bytes of a server up to something that concerns more than the server and its client.
-    fn hear_server_some<'b>(&mut self, key: ServerKey, chunk: &'b Chunk, place: &mut Place) -> Option<Heard<'b>> {
+    fn hear_server_some<'b>(&mut self, key: ServerKey, chunk: &'b Chunk, place: &mut Place) -> Option<ServerEvent<'b>> {
         let withholds = self.withholds(key);
         let server = self.servers.get_mut(key)?;
         let (client_key, shares_parameters) = match server.stage {

@@ -20,7 +20,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// An idle server sends an error: an administrator ended its backend, or PostgreSQL shuts down. `body` is `None`
     /// when the message is incomplete; its rest is not waited for, since the server must not be lent meanwhile.
-    pub(crate) fn farewell(&mut self, key: ServerKey, body: Option<&[u8]>) {
+    pub(crate) fn note_fatal_error(&mut self, key: ServerKey, body: Option<&[u8]>) {
         let line = self.server_prefix(key);
         let said = body.map(Notice::parse);
         match &said {

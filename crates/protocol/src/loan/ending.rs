@@ -14,7 +14,7 @@ use super::client_session::ClientSession;
 use super::life::{CleaningUp, Life};
 use super::server_session::ServerSession;
 use super::session_state::{Terms, conclude_alone};
-use super::unfit::Unfit;
+use super::unlendable::Unlendable;
 use crate::exchange::Exchange;
 use crate::planted::{has_left_something, is_not_taken};
 use crate::server::cleanup::{Cleanup, Progress};
@@ -36,9 +36,9 @@ pub enum Ended {
     },
     /// The server's running query is cancelled, and the server is closed as soon as it is idle; at once if no cancel
     /// request can be sent.
-    Doomed(Unfit),
+    Doomed(Unlendable),
     /// The server is closed at once.
-    Closed(Unfit),
+    Closed(Unlendable),
 }
 
 /// What follows from an error in a query of our own.
@@ -57,7 +57,7 @@ pub enum Failed {
     /// sent, and goes to another server.
     NotReset(Ended),
     /// The server cannot be cleaned.
-    NotClean(Unfit),
+    NotClean(Unlendable),
 }
 
 impl ServerSession {
@@ -65,7 +65,7 @@ impl ServerSession {
     #[inline]
     pub fn ends<'a>(&mut self, reset: impl FnOnce() -> Option<&'a ResetQuery>) -> Ended {
         if !self.exchange.may_be_lent() || self.is_in_message() {
-            return Ended::Closed(Unfit::hopeless(&self.exchange, Unfit::TornAnswer));
+            return Ended::Closed(Unlendable::hopeless(&self.exchange, Unlendable::TornAnswer));
         }
         if self.cancels_sent == 0 {
             return self.rests();
@@ -91,17 +91,17 @@ impl ServerSession {
             session_effects.leave();
             return match () {
                 () if tells_all && self.life.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
-                () if !can_be_discarded => self.doomed(Unfit::Undiscardable),
-                () if is_torn => self.doomed(Unfit::hopeless(&self.exchange, Unfit::TornRequest)),
+                () if !can_be_discarded => self.doomed(Unlendable::Undiscardable),
+                () if is_torn => self.doomed(Unlendable::hopeless(&self.exchange, Unlendable::TornRequest)),
                 () => self.mends(Some(&ResetQuery::discard_all())),
             };
         }
         if is_torn {
-            return self.doomed(Unfit::hopeless(&self.exchange, Unfit::TornRequest));
+            return self.doomed(Unlendable::hopeless(&self.exchange, Unlendable::TornRequest));
         }
         let is_clean = self.exchange.may_end() && self.exchange.may_be_lent();
         if is_clean && self.is_in_message() {
-            return self.doomed(Unfit::TornAnswer);
+            return self.doomed(Unlendable::TornAnswer);
         }
         if is_clean && self.cancels_sent == 0 {
             return self.rests();
@@ -149,12 +149,12 @@ impl ServerSession {
                 Failed::NotTaken(self.mends(Some(&ResetQuery::discard_all())))
             }
             // The server skips what follows, up to a Sync that nobody sends.
-            _ if is_applying => Failed::NotTaken(Ended::Closed(Unfit::NotTakenOver)),
+            _ if is_applying => Failed::NotTaken(Ended::Closed(Unlendable::NotTakenOver)),
             Life::CleaningUp(cleaning_up) if cleaning_up.may_fail() => Failed::Nothing,
             Life::CleaningUp(cleaning_up) => Failed::NotClean(match (cleaning_up.was_applying(), is_cancelled) {
-                (false, _) => Unfit::NotClean,
-                (true, true) => Unfit::ToldCancelled,
-                (true, false) => Unfit::NotTakenOver,
+                (false, _) => Unlendable::NotClean,
+                (true, true) => Unlendable::ToldCancelled,
+                (true, false) => Unlendable::NotTakenOver,
             }),
             _ => Failed::Nothing,
         }
@@ -248,7 +248,7 @@ impl ServerSession {
         let mut out = Vec::new();
         let (cleanup, progress) = Cleanup::begin(&mut self.exchange, reset, &mut out);
         if progress == Progress::Hopeless {
-            return self.doomed(Unfit::of(&self.exchange));
+            return self.doomed(Unlendable::of(&self.exchange));
         }
         let left = self.life.phase();
         self.life.becomes(Life::CleaningUp(Box::new(CleaningUp { cleanup, left })));
@@ -261,7 +261,7 @@ impl ServerSession {
 
     /// Gives up the server. A backend does not notice a closed connection before it has something to send: without a
     /// cancel request it would go on with its query, and no limit would count it.
-    fn doomed(&mut self, why: Unfit) -> Ended {
+    fn doomed(&mut self, why: Unlendable) -> Ended {
         if !self.exchange.is_at_work() {
             return Ended::Closed(why);
         }
@@ -271,7 +271,7 @@ impl ServerSession {
 
     fn progressed(&mut self, progress: Progress, out: Vec<u8>) -> Ended {
         match progress {
-            Progress::Hopeless => return Ended::Closed(Unfit::hopeless(&self.exchange, Unfit::NotClean)),
+            Progress::Hopeless => return Ended::Closed(Unlendable::hopeless(&self.exchange, Unlendable::NotClean)),
             Progress::Clean if self.cancels_sent == 0 => return self.rests(),
             Progress::Clean => drop(self.life.becomes(Life::AwaitingCancels)),
             Progress::Wait | Progress::WantsCancel => {}
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(session.goes_on(), Ended::Clean);
         session.exchange.asks_ours();
         session.exchange.answered(b'Z', b"T").expect("owed");
-        assert_eq!(session.goes_on(), Ended::Closed(Unfit::NotClean));
+        assert_eq!(session.goes_on(), Ended::Closed(Unlendable::NotClean));
         assert_eq!(session.ours_failed(false), Failed::Nothing, "the worker knows which query that was");
     }
 
@@ -380,7 +380,7 @@ mod tests {
         let mut session = session_after(b"QdEQ", &[b"G", b"E", b"ZI"]);
         session.life = Life::Running;
         let mut client = ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
-        assert_eq!(session.is_left(&mut client, None), Ended::Doomed(Unfit::Unproven));
+        assert_eq!(session.is_left(&mut client, None), Ended::Doomed(Unlendable::Unproven));
         assert_eq!(session.life.phase(), Phase::Doomed);
     }
 
@@ -395,16 +395,16 @@ mod tests {
     #[test]
     fn the_log_has_a_reason_of_its_own_for_each_server_that_nobody_can_have() {
         let all = [
-            Unfit::Unproven,
-            Unfit::Mixed,
-            Unfit::TornRequest,
-            Unfit::TornAnswer,
-            Unfit::Undiscardable,
-            Unfit::NotTakenOver,
-            Unfit::ToldCancelled,
-            Unfit::NotClean,
+            Unlendable::Unproven,
+            Unlendable::Mixed,
+            Unlendable::TornRequest,
+            Unlendable::TornAnswer,
+            Unlendable::Undiscardable,
+            Unlendable::NotTakenOver,
+            Unlendable::ToldCancelled,
+            Unlendable::NotClean,
         ];
-        let words: std::collections::BTreeSet<_> = all.into_iter().map(Unfit::words).collect();
+        let words: std::collections::BTreeSet<_> = all.into_iter().map(Unlendable::words).collect();
         assert_eq!(words.len(), all.len());
     }
 }

@@ -6,7 +6,7 @@
 
 use base::Time;
 
-use super::unfit::Unfit;
+use super::unlendable::Unlendable;
 use crate::exchange::Exchange;
 use crate::server::cleanup::Cleanup;
 use crate::state::Probe;
@@ -41,7 +41,7 @@ pub enum Life {
     /// The server is clean, and nobody gets it before the cancel requests aimed at it have finished.
     AwaitingCancels,
     /// The server cannot be lent any more: it is closed as soon as it is idle.
-    Doomed(Unfit),
+    Doomed(Unlendable),
 }
 
 /// Cleanup of a server whose client has left.

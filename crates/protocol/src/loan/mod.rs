@@ -32,7 +32,7 @@ mod session_state;
 mod set_parameters;
 mod statements;
 mod tags;
-mod unfit;
+mod unlendable;
 mod without_server;
 
 pub use answer_tally::AnswerTally;
@@ -48,5 +48,5 @@ pub use server_session::{AnswerFate, DISCARD_SEQUENCES, SequenceOwner, ServerSes
 pub use session_state::{Probed, ProbedState, Terms, apply_effects, conclude, shared};
 pub use set_parameters::SetParameters;
 pub use statements::{Collected, may_be_by_sql};
-pub use unfit::Unfit;
+pub use unlendable::Unlendable;
 pub use without_server::{Unaided, may_be_unaided};

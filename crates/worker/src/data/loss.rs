@@ -9,7 +9,7 @@ use base::Time;
 use measure::Closed;
 use pool::{ClientKey, Event, ServerKey};
 use protocol::fault::{Fault, IDLE_SESSION_TIMEOUT};
-use protocol::loan::{OWN_ANSWER_BYTES_MAX, Unfit};
+use protocol::loan::{OWN_ANSWER_BYTES_MAX, Unlendable};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
     /// It cannot be told any more which answer belongs to which message.
     pub(crate) fn statements_lost(&mut self, key: ServerKey) {
         let client = self.servers.get(key).and_then(Server::client);
-        self.lose_server(key, Closed::Dirty, Unfit::Unproven.words());
+        self.lose_server(key, Closed::Dirty, Unlendable::Unproven.words());
         if let Some(client) = client {
             self.fail_client(client, &Fault::StatementsLost);
         }

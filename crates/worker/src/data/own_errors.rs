@@ -9,7 +9,7 @@ use base::Time;
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Ended, Failed, Unfit};
+use protocol::loan::{Ended, Failed, Unlendable};
 use protocol::state::{Kind, Preparation};
 use reactor::{Io, Level};
 use wire::notice::Notice;
@@ -149,7 +149,7 @@ impl<I: Io> Worker<I> {
         let is_listener = self.clients.get(client_key).is_some_and(|client| client.is_listener);
         self.uncount(key);
         if is_listener {
-            self.lose_before_use(key, client_key, since, Unfit::NotTakenOver.words());
+            self.lose_before_use(key, client_key, since, Unlendable::NotTakenOver.words());
             return;
         }
         let is_missed = self.keeps_something(client_key);
@@ -182,7 +182,7 @@ impl<I: Io> Worker<I> {
     /// gets the server's message.
     fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey, message: &str) {
         self.uncount(server);
-        self.lose_server(server, Closed::Dirty, Unfit::ToldCancelled.words());
+        self.lose_server(server, Closed::Dirty, Unlendable::ToldCancelled.words());
         let Some(client) = self.clients.get(client_key) else { return };
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");

@@ -8,7 +8,7 @@ use base::Time;
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Life, Terms, Unfit};
+use protocol::loan::{Life, Terms, Unlendable};
 use protocol::state::Probe;
 use reactor::{Io, Level};
 use route::{Knowledge, Unread};
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
         }
         if !server.session.exchange.is_proven() {
             // It cannot be told any more which answer belongs to what, so a probe would prove nothing.
-            self.lose_server(server_key, Closed::Dirty, Unfit::Unproven.words());
+            self.lose_server(server_key, Closed::Dirty, Unlendable::Unproven.words());
             self.fail_client(client_key, &Fault::StateLost);
             return;
         }

@@ -7,7 +7,7 @@ use crate::exchange::Exchange;
 
 /// Why a server cannot be lent any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unfit {
+pub enum Unlendable {
     /// The server may answer more than it was asked. See [`Exchange::is_proven`].
     Unproven,
     /// PostgreSQL 18 would fail at the next message. See [`Exchange::may_be_lent`].
@@ -26,7 +26,7 @@ pub enum Unfit {
     NotClean,
 }
 
-impl Unfit {
+impl Unlendable {
     /// Why a server is closed that may not be lent again ([`Exchange::may_be_lent`]).
     #[must_use]
     pub fn of(exchange: &Exchange) -> Self {

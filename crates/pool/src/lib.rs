@@ -36,7 +36,7 @@ mod reason;
 mod share;
 mod slot;
 mod snapshot;
-mod spell;
+mod wait_period;
 mod vacate;
 mod wanted;
 mod why;
@@ -59,7 +59,7 @@ pub use rates::{
 pub use reason::{WaitReason, Waited};
 pub use slot::{State, Work};
 pub use snapshot::Snapshot;
-pub use spell::{Look, Spell, Word};
+pub use wait_period::{QueueSample, WaitPeriod, WaitReport};
 pub use worker_quota::{Claimant, Outcome, Taken, WorkerQuota};
 
 /// A client of this worker. Its index is small, because it comes from the worker's own table of clients.

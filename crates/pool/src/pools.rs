@@ -195,8 +195,8 @@ impl Pools {
         self.pools.get(pool).map(|pool| pool.snapshot(now, &self.tables))
     }
 
-    /// The present state of a pool's wait queue, for [`Spell`](crate::Spell).
-    pub fn look_at_waits(&mut self, now: Time, pool: PoolKey) -> Option<crate::Look> {
+    /// The present state of a pool's wait queue, for [`WaitPeriod`](crate::WaitPeriod).
+    pub fn look_at_waits(&mut self, now: Time, pool: PoolKey) -> Option<crate::QueueSample> {
         let pool = self.pools.get_mut(pool)?;
         Some(pool.look_at_waits(now, &self.tables))
     }

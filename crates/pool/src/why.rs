@@ -9,7 +9,7 @@ use crate::pool::{Pool, Tables, first_since};
 use crate::quotas::Demand;
 use crate::reason::{WaitReason, Waited};
 use crate::slot::State;
-use crate::spell::Look;
+use crate::wait_period::QueueSample;
 
 /// Measures how long the clients of one pool wait, by reason.
 #[derive(Debug, Default)]
@@ -67,9 +67,9 @@ impl Pool {
     }
 
     /// Returns the state of the wait queues, and resets the largest number of waiting clients.
-    pub(crate) fn look_at_waits(&mut self, now: Time, tables: &Tables) -> Look {
+    pub(crate) fn look_at_waits(&mut self, now: Time, tables: &Tables) -> QueueSample {
         let waiting = self.waiting.len() + self.dedicated.len() + self.greeting.len();
-        Look {
+        QueueSample {
             most: std::mem::take(&mut self.waits.most).max(waiting),
             since: first_since([&self.waiting, &self.greeting, &self.dedicated], tables),
             why: self.waits_for(tables),

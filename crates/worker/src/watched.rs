@@ -2,17 +2,17 @@
 //!
 //! Always true: a client that begins to wait is seen by a pass that begins later; one turn checks a bounded number of
 //! pools, and later turns the others.
-//! Not here: the check (`admin::spells`), when such a period begins and ends (crate `pool`).
+//! Not here: the check (`admin::wait_periods`), when such a period begins and ends (crate `pool`).
 
 use std::time::Duration;
 
 use base::Time;
-use pool::Spell;
+use pool::WaitPeriod;
 
 /// The long waits of one pool.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    pub(crate) spell: Option<Spell>,
+    pub(crate) period: Option<WaitPeriod>,
     /// The holders of its servers when most clients waited.
     pub(crate) holders: Box<str>,
     /// How many of its clients got an error instead of a server, and the last one.
@@ -23,7 +23,7 @@ impl Watched {
     /// A client got an error instead of a server.
     #[cold]
     pub(crate) fn fails(&mut self, why: &str) {
-        if self.spell.is_some() {
+        if self.period.is_some() {
             let count = self.failed.as_ref().map_or(0, |(count, _)| *count);
             self.failed = Some((count.saturating_add(1), why.into()));
         }
@@ -32,8 +32,8 @@ impl Watched {
     /// A client that has waited this long has got a server, or an error.
     #[cold]
     pub(crate) fn has_waited(&mut self, now: Time, enough: Option<Duration>, waited: Duration) {
-        if let (Some(spell), Some(enough)) = (&mut self.spell, enough) {
-            spell.has_waited(now, enough, waited);
+        if let (Some(period), Some(enough)) = (&mut self.period, enough) {
+            period.has_waited(now, enough, waited);
         }
     }
 }

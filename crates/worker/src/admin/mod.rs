@@ -20,7 +20,7 @@ pub(crate) mod seen;
 pub(crate) mod shutdown;
 pub(crate) mod slices;
 pub(crate) mod snapshot;
-pub(crate) mod spells;
+pub(crate) mod wait_periods;
 pub(crate) mod stand;
 pub(crate) mod standing;
 pub(crate) mod stranded_locks;

@@ -1,13 +1,13 @@
 //! Logs that clients of a pool have begun to wait for a server, or no longer wait.
 //!
 //! Always true: pools are looked at only while a client waits; for each pool a line is logged at most once in some
-//! seconds (`pool::Spell`).
-//! Not here: when such a spell begins and ends (crate `pool`), what the pool's servers are used for (`data::unserved`).
+//! seconds (`pool::WaitPeriod`).
+//! Not here: when such a wait period begins and ends (crate `pool`), what the pool's servers are used for (`data::unserved`).
 
 use std::time::Duration;
 
 use base::Time;
-use pool::{PoolKey, Spell, WaitReason, Word};
+use pool::{PoolKey, WaitPeriod, WaitReason, WaitReport};
 use reactor::{Io, Level, Subject};
 
 use crate::reports::ReportKind;
@@ -40,30 +40,30 @@ impl<I: Io> Worker<I> {
             *watched = Watched::default();
             return None;
         };
-        let word = Spell::look(&mut watched.spell, now, enough, &seen);
-        let due = match watched.spell {
+        let report = WaitPeriod::sample(&mut watched.period, now, enough, &seen);
+        let due = match watched.period {
             Some(_) => Some(now + LOOK_AGAIN),
             None => seen.since.map(|since| since + enough),
         };
-        if let Some(word) = word {
-            self.tell_of_waits(pool, word, seen.why);
+        if let Some(report) = report {
+            self.tell_of_waits(pool, report, seen.why);
         }
         due
     }
 
-    fn tell_of_waits(&mut self, pool: PoolKey, word: Word, why: Option<WaitReason>) {
+    fn tell_of_waits(&mut self, pool: PoolKey, report: WaitReport, why: Option<WaitReason>) {
         let told = why.and_then(|why| self.unserved(pool, why));
         let is_failing = self.pools.has_failed(pool);
         let Some(place) = self.registry.pool_mut(pool) else { return };
         let names = (place.database_name.clone(), place.user_name.clone());
         let about = Subject::pool(&place.database_name, &place.user_name);
-        if let (Word::Begins { .. } | Word::Worse, Some(told)) = (word, &told) {
+        if let (WaitReport::Begins { .. } | WaitReport::Worse, Some(told)) = (report, &told) {
             place.watched.holders = told.holders.clone();
         }
         let (holders, failed) = (&place.watched.holders, &place.watched.failed);
-        match word {
-            Word::Worse => {}
-            Word::Begins { most, longest, why } => {
+        match report {
+            WaitReport::Worse => {}
+            WaitReport::Begins { most, longest, why } => {
                 let failure = told.and_then(|told| told.failure.clone()).map(|failure| format!(": {failure}"));
                 let detail = format!(
                     "{most} {}, the first for {}, because {}{}{}",
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
                 self.log.about(&about, Level::Log, format_args!("pool begins to wait: {detail}"));
                 self.report(ReportKind::WaitBegins, "", names, "", &detail);
             }
-            Word::Ends { lasted, most, longest, why } => {
+            WaitReport::Ends { lasted, most, longest, why } => {
                 let detail = format!(
                     "after {}, {}{}: {most} {} at most, the longest for {}, mostly because {}{}",
                     shown(lasted),

@@ -9,7 +9,7 @@ use base::Time;
 
 use crate::planted::waits_again;
 use crate::pool::{Life, Pool, Tables, first_since};
-use crate::queue::{Seat, Wish};
+use crate::queue::{Waiter, WaitingFor};
 use crate::quotas::Demand;
 use crate::slot::{Move, Owner, State};
 use crate::wanted::Source;
@@ -17,17 +17,17 @@ use crate::{CloseReason, Command, Failure, FailureKind, Fingerprint, Refusal, Se
 
 impl Pool {
     /// Queues a client for a dedicated server. The client must not wait anywhere yet.
-    pub(crate) fn wants_dedicated(&mut self, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
+    pub(crate) fn wants_dedicated(&mut self, tables: &mut Tables, waiter: Waiter, out: &mut Vec<Command>) {
         match self.life {
-            Life::Closed => out.push(Command::Refuse { client: seat.client, why: Refusal::DatabaseRemoved }),
-            Life::Open => self.dedicated.join(&mut tables.seats, seat),
+            Life::Closed => out.push(Command::Refuse { client: waiter.client, why: Refusal::DatabaseRemoved }),
+            Life::Open => self.dedicated.join(&mut tables.waiters, waiter),
         }
     }
 
     /// Removes from the queue the client for which the next dedicated server is dialed.
     pub(crate) fn next_owner(&mut self, tables: &mut Tables) -> Option<Owner> {
-        let seat = self.dedicated.pop(&mut tables.seats)?;
-        Some(Owner { client: seat.client, since: seat.since })
+        let waiter = self.dedicated.pop(&mut tables.waiters)?;
+        Some(Owner { client: waiter.client, since: waiter.since })
     }
 
     /// Handles a completed dedicated login.
@@ -96,7 +96,7 @@ impl Pool {
         if !may_dial || !self.is_dedicated_first(tables) {
             return false;
         }
-        let is_in_line = self.demand != Demand::Sated && self.servers.count(State::Closing) == 0;
+        let is_in_line = self.demand != Demand::None && self.servers.count(State::Closing) == 0;
         is_in_line || self.is_too_full(tables)
     }
 
@@ -138,9 +138,9 @@ impl Pool {
     }
 
     fn queue_again(&mut self, tables: &mut Tables, owner: Owner) {
-        let seat = Seat::new(owner.client, self.key, Wish::Dedicated, owner.since, Fingerprint::default());
-        if let Some(seat) = waits_again(seat) {
-            self.dedicated.join(&mut tables.seats, seat);
+        let waiter = Waiter::new(owner.client, self.key, WaitingFor::Dedicated, owner.since, Fingerprint::default());
+        if let Some(waiter) = waits_again(waiter) {
+            self.dedicated.join(&mut tables.waiters, waiter);
         }
     }
 }

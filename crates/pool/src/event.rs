@@ -57,8 +57,8 @@ pub(crate) enum Fit {
 /// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A client needs a server. A client waits in one place only: a later wish in another place replaces an earlier one; a
-    /// repeated wish keeps its place.
+    /// A client needs a server. A client waits in one place only: a later event for another place replaces an earlier one; a
+    /// repeated event keeps its place.
     Wants {
         /// The pool.
         pool: PoolKey,

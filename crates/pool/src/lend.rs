@@ -18,7 +18,7 @@ impl Pools {
     /// [`Event::Wants`](crate::Event::Wants) would do. `None` where that event has to be handled.
     #[must_use]
     pub fn lend(&mut self, now: Time, pool: PoolKey, client: ClientKey, fingerprint: Fingerprint) -> Option<ServerKey> {
-        let is_settled = self.unsettled.is_empty() && self.tables.seats.at(client).is_none();
+        let is_settled = self.unsettled.is_empty() && self.tables.waiters.at(client).is_none();
         let pool = self.pools.get_mut(pool).filter(|pool| is_settled && pool.is_calm(&self.quotas))?;
         let server = pool.servers.list(State::Idle).newest().filter(|_| pool.limits.reuse == Reuse::Newest)?;
         let slot = self.tables.slots.get(server)?;

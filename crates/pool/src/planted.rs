@@ -76,7 +76,7 @@ pub(crate) fn rings_by(set: Time, time: Time) -> bool {
     set <= time || planted::is(Planted::AlarmNotBroughtForward)
 }
 
-/// The seat that a client gets back when its dedicated login has failed or was given up.
-pub(crate) fn waits_again<T>(seat: T) -> Option<T> {
-    (!planted::is(Planted::DedicatedWaiterForgotten)).then_some(seat)
+/// The waiter that a client gets back when its dedicated login has failed or was given up.
+pub(crate) fn waits_again<T>(waiter: T) -> Option<T> {
+    (!planted::is(Planted::DedicatedWaiterForgotten)).then_some(waiter)
 }

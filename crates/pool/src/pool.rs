@@ -12,7 +12,7 @@ use crate::dial::Logins;
 use crate::pick::{Pick, pick};
 use crate::planted::{all_of, closed_for_age, keeps_from_dialing, size};
 use crate::pool_servers::PoolServers;
-use crate::queue::{Queue, Seat, Seats, Wish};
+use crate::queue::{Queue, Waiter, Waiters, WaitingFor};
 use crate::quotas::Demand;
 use crate::slot::{Move, Slot, State, Work};
 use crate::wanted::{Source, Wanted};
@@ -22,11 +22,11 @@ use crate::{
     ServerKey, Snapshot, WaitReason,
 };
 
-/// The slots and seats of all pools of a worker.
+/// The slots and waiters of all pools of a worker.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) slots: Slab<Slot>,
-    pub(crate) seats: Seats,
+    pub(crate) waiters: Waiters,
     pub(crate) random: Random,
 }
 
@@ -108,29 +108,29 @@ impl Pool {
     }
 
     /// Queues a client for a server, or refuses it. The client must not wait anywhere yet.
-    pub(crate) fn wants(&mut self, now: Time, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
+    pub(crate) fn wants(&mut self, now: Time, tables: &mut Tables, waiter: Waiter, out: &mut Vec<Command>) {
         match self.refusal(now, tables) {
-            Some(why) => out.push(Command::Refuse { client: seat.client, why }),
-            None => self.waiting.join(&mut tables.seats, seat),
+            Some(why) => out.push(Command::Refuse { client: waiter.client, why }),
+            None => self.waiting.join(&mut tables.waiters, waiter),
         }
     }
 
     /// Queues a client for the parameters of a first login. The client must not wait anywhere yet.
-    pub(crate) fn greets(&mut self, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
-        let client = seat.client;
+    pub(crate) fn greets(&mut self, tables: &mut Tables, waiter: Waiter, out: &mut Vec<Command>) {
+        let client = waiter.client;
         match self.life {
             Life::Closed => out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved }),
             Life::Open if self.logins.is_welcomed() => out.push(Command::Welcome { client }),
-            Life::Open => self.greeting.join(&mut tables.seats, seat),
+            Life::Open => self.greeting.join(&mut tables.waiters, waiter),
         }
     }
 
     /// Removes a client from its queue.
-    pub(crate) fn left(&mut self, tables: &mut Tables, client: ClientKey, wish: Wish) {
-        match wish {
-            Wish::Server => self.waiting.leave(&mut tables.seats, client),
-            Wish::Welcome => self.greeting.leave(&mut tables.seats, client),
-            Wish::Dedicated => self.dedicated.leave(&mut tables.seats, client),
+    pub(crate) fn left(&mut self, tables: &mut Tables, client: ClientKey, waiting_for: WaitingFor) {
+        match waiting_for {
+            WaitingFor::Server => self.waiting.leave(&mut tables.waiters, client),
+            WaitingFor::Welcome => self.greeting.leave(&mut tables.waiters, client),
+            WaitingFor::Dedicated => self.dedicated.leave(&mut tables.waiters, client),
         }
     }
 
@@ -169,8 +169,8 @@ impl Pool {
         (self.login_took, self.logged_in_at) = (now.since(slot.born), now);
         slot.born = now;
         self.logins.succeeded();
-        while let Some(seat) = self.greeting.pop(&mut tables.seats) {
-            out.push(Command::Welcome { client: seat.client });
+        while let Some(waiter) = self.greeting.pop(&mut tables.waiters) {
+            out.push(Command::Welcome { client: waiter.client });
         }
         self.lend_or_rest(now, tables, server, out);
     }
@@ -302,8 +302,8 @@ impl Pool {
         // One reason for all of them: refusing the first client does not change what the others waited for.
         let why = self.waits_for(tables).unwrap_or(WaitReason::NoneFree);
         while self.wait_deadline(tables).is_some_and(|due| due <= now) {
-            let Some(seat) = self.waiting.pop(&mut tables.seats) else { break };
-            out.push(Command::Refuse { client: seat.client, why: Refusal::QueryWaitTimeout(why) });
+            let Some(waiter) = self.waiting.pop(&mut tables.waiters) else { break };
+            out.push(Command::Refuse { client: waiter.client, why: Refusal::QueryWaitTimeout(why) });
         }
         if self.expiry_look.is_some_and(|due| due <= now) {
             self.expire_the_old(now, tables, out);
@@ -318,7 +318,7 @@ impl Pool {
     pub(crate) fn serve(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.make_room(now, tables, out);
         while !self.waiting.is_empty() {
-            let wanted = self.waiting.first(&tables.seats).map(|seat| seat.fingerprint).unwrap_or_default();
+            let wanted = self.waiting.first(&tables.waiters).map(|waiter| waiter.fingerprint).unwrap_or_default();
             match pick(self.servers.list(State::Idle), &tables.slots, &self.limits, wanted, now) {
                 Some(Pick::Fresh(server)) => self.attach(now, tables, server, out),
                 Some(Pick::Aged(server)) if self.waiting.len() > self.servers.coming() => {
@@ -365,7 +365,7 @@ impl Pool {
         self.minimum_from = now + MINIMUM_PAUSE;
     }
 
-    /// When the pool must be looked at again if no event comes first. A wish that is held back only by a limit has no
+    /// When the pool must be looked at again if no event comes first. A demand that is held back only by a limit has no
     /// deadline, because only an event can make room.
     pub(crate) fn deadline(&self, now: Time, tables: &Tables) -> Option<Time> {
         let ahead = |time: Option<Time>| time.filter(|time| *time > now);
@@ -457,9 +457,9 @@ impl Pool {
 
     fn attach(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         let fingerprint = tables.slots.get(server).map(|slot| slot.fingerprint).unwrap_or_default();
-        let Some(seat) = self.waiting.pop_alike(&mut tables.seats, fingerprint) else { return };
+        let Some(waiter) = self.waiting.pop_alike(&mut tables.waiters, fingerprint) else { return };
         self.lends(now, tables, server);
-        out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });
+        out.push(Command::Attach { client: waiter.client, server, waited: now.since(waiter.since) });
     }
 
     /// An idle server is lent.
@@ -514,8 +514,8 @@ impl Pool {
 
     fn refuse_all(&mut self, tables: &mut Tables, why: &Refusal, out: &mut Vec<Command>) {
         for queue in [&mut self.waiting, &mut self.greeting, &mut self.dedicated] {
-            let seats = std::iter::from_fn(|| queue.pop(&mut tables.seats));
-            out.extend(all_of(seats).map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
+            let waiters = std::iter::from_fn(|| queue.pop(&mut tables.waiters));
+            out.extend(all_of(waiters).map(|waiter| Command::Refuse { client: waiter.client, why: why.clone() }));
         }
     }
 
@@ -608,7 +608,7 @@ impl Pool {
     }
 
     fn wait_deadline(&self, tables: &Tables) -> Option<Time> {
-        Some(self.waiting.first(&tables.seats)?.since + self.limits.wait_max?)
+        Some(self.waiting.first(&tables.waiters)?.since + self.limits.wait_max?)
     }
 
     fn idle_deadline(&self, tables: &Tables) -> Option<Time> {
@@ -631,5 +631,5 @@ const MINIMUM_PAUSE: Duration = Duration::from_secs(5);
 
 /// Since when the first client of several queues has waited.
 pub(crate) fn first_since<const N: usize>(queues: [&Queue; N], tables: &Tables) -> Option<Time> {
-    queues.into_iter().filter_map(|queue| queue.first(&tables.seats)).map(|seat| seat.since).min()
+    queues.into_iter().filter_map(|queue| queue.first(&tables.waiters)).map(|waiter| waiter.since).min()
 }

@@ -12,7 +12,7 @@ use crate::agenda::Agenda;
 use crate::imported::Imported;
 use crate::pick::is_aged;
 use crate::pool::{Pool, Tables};
-use crate::queue::{Seat, Seats, Wish};
+use crate::queue::{Waiter, Waiters, WaitingFor};
 use crate::quotas::Quotas;
 use crate::slot::{Move, Work};
 use crate::{
@@ -40,7 +40,7 @@ impl Pools {
     pub fn new(seed: u64) -> Self {
         Self {
             pools: Slab::with_capacity(u32::MAX),
-            tables: Tables { slots: Slab::with_capacity(u32::MAX), seats: Seats::new(), random: Random::new(seed) },
+            tables: Tables { slots: Slab::with_capacity(u32::MAX), waiters: Waiters::new(), random: Random::new(seed) },
             quotas: Quotas::default(),
             unsettled: VecDeque::new(),
             is_arriving: false,
@@ -136,16 +136,16 @@ impl Pools {
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Wants { pool, client, fingerprint } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Server, now, fingerprint), out);
+                self.waits(now, Waiter::new(client, pool, WaitingFor::Server, now, fingerprint), out);
             }
             Event::WantsAgain { pool, client, since, fingerprint } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Server, since, fingerprint), out);
+                self.waits(now, Waiter::new(client, pool, WaitingFor::Server, since, fingerprint), out);
             }
             Event::WantsDedicated { pool, client, since } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Dedicated, since, Fingerprint::default()), out);
+                self.waits(now, Waiter::new(client, pool, WaitingFor::Dedicated, since, Fingerprint::default()), out);
             }
             Event::Greets { pool, client } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Welcome, now, Fingerprint::default()), out);
+                self.waits(now, Waiter::new(client, pool, WaitingFor::Welcome, now, Fingerprint::default()), out);
             }
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
@@ -240,7 +240,7 @@ impl Pools {
         let Some(pool) = self.pools.get(pool) else { return true };
         let is_always_checked = pool.limits.check_after.is_some_and(|after| after.is_zero());
         let is_called = pool.is_paused() || pool.has_to_yield;
-        let has_use = pool.waiting.is_empty() || pool.waiting.has_alike(&self.tables.seats, fingerprint);
+        let has_use = pool.waiting.is_empty() || pool.waiting.has_alike(&self.tables.waiters, fingerprint);
         pool.limits.reset || is_always_checked || is_called || has_use
     }
 
@@ -284,28 +284,28 @@ impl Pools {
     }
 
     /// Queues a client for what it needs. A client that waits elsewhere leaves that queue, because it waits in one place only.
-    fn wishes(&mut self, now: Time, wished: Seat, out: &mut Vec<Command>) {
-        let Seat { client, pool: key, wish, .. } = wished;
-        if let Some(seat) = self.tables.seats.at(client) {
-            if (seat.client, seat.pool, seat.wish) == (client, key, wish) {
+    fn waits(&mut self, now: Time, waiter: Waiter, out: &mut Vec<Command>) {
+        let Waiter { client, pool: key, waiting_for, .. } = waiter;
+        if let Some(waiter) = self.tables.waiters.at(client) {
+            if (waiter.client, waiter.pool, waiter.waiting_for) == (client, key, waiting_for) {
                 return;
             }
-            self.with(seat.pool, |pool, tables| pool.left(tables, seat.client, seat.wish));
+            self.with(waiter.pool, |pool, tables| pool.left(tables, waiter.client, waiter.waiting_for));
         }
         if self.pools.get(key).is_none() {
             out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved });
             return;
         }
-        self.with(key, |pool, tables| match wish {
-            Wish::Server => pool.wants(now, tables, wished, out),
-            Wish::Welcome => pool.greets(tables, wished, out),
-            Wish::Dedicated => pool.wants_dedicated(tables, wished, out),
+        self.with(key, |pool, tables| match waiting_for {
+            WaitingFor::Server => pool.wants(now, tables, waiter, out),
+            WaitingFor::Welcome => pool.greets(tables, waiter, out),
+            WaitingFor::Dedicated => pool.wants_dedicated(tables, waiter, out),
         });
     }
 
     fn left(&mut self, key: PoolKey, client: ClientKey) {
-        let Some(seat) = self.tables.seats.of(client).filter(|seat| seat.pool == key) else { return };
-        self.with(key, |pool, tables| pool.left(tables, client, seat.wish));
+        let Some(waiter) = self.tables.waiters.of(client).filter(|waiter| waiter.pool == key) else { return };
+        self.with(key, |pool, tables| pool.left(tables, client, waiter.waiting_for));
     }
 
     fn dial_failed(&mut self, now: Time, server: ServerKey, failure: Failure, out: &mut Vec<Command>) {

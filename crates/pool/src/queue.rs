@@ -12,7 +12,7 @@ use crate::{ClientKey, Fingerprint, PoolKey};
 
 /// What a client waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum WaitingFor {
     /// A server.
     Server,
     /// The server parameters of a first login.
@@ -23,10 +23,10 @@ pub(crate) enum Wish {
 
 /// One waiting client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Waiter {
     pub(crate) client: ClientKey,
     pub(crate) pool: PoolKey,
-    pub(crate) wish: Wish,
+    pub(crate) waiting_for: WaitingFor,
     pub(crate) since: Time,
     /// The settings of the client's session.
     pub(crate) fingerprint: Fingerprint,
@@ -35,13 +35,13 @@ pub(crate) struct Seat {
     links: Links,
 }
 
-impl Seat {
-    pub(crate) fn new(client: ClientKey, pool: PoolKey, wish: Wish, since: Time, fingerprint: Fingerprint) -> Self {
-        Self { client, pool, wish, since, fingerprint, passed_over: 0, links: Links::default() }
+impl Waiter {
+    pub(crate) fn new(client: ClientKey, pool: PoolKey, waiting_for: WaitingFor, since: Time, fingerprint: Fingerprint) -> Self {
+        Self { client, pool, waiting_for, since, fingerprint, passed_over: 0, links: Links::default() }
     }
 }
 
-impl Linked for Seat {
+impl Linked for Waiter {
     fn links(&self) -> &Links {
         &self.links
     }
@@ -53,28 +53,28 @@ impl Linked for Seat {
 
 /// All waiting clients of this worker, in all pools.
 #[derive(Debug)]
-pub(crate) struct Seats {
-    rows: Slab<Seat>,
-    /// The seat of each client, by the index of the client's key. Indices are small, so a table costs little even though most
+pub(crate) struct Waiters {
+    rows: Slab<Waiter>,
+    /// The waiter of each client, by the index of the client's key. Indices are small, so a table costs little even though most
     /// clients do not wait.
     by_client: Vec<Option<Key>>,
 }
 
-impl Seats {
+impl Waiters {
     pub(crate) fn new() -> Self {
         Self { rows: Slab::with_capacity(u32::MAX), by_client: Vec::new() }
     }
 
-    /// The seat at this client's index: its own, or that of an earlier client of the same index whose
+    /// The waiter at this client's index: its own, or that of an earlier client of the same index whose
     /// [`crate::Event::Left`] never came.
-    pub(crate) fn at(&self, client: ClientKey) -> Option<Seat> {
+    pub(crate) fn at(&self, client: ClientKey) -> Option<Waiter> {
         let key = (*self.by_client.get(client.index as usize)?)?;
         self.rows.get(key).copied()
     }
 
-    /// The seat of this client.
-    pub(crate) fn of(&self, client: ClientKey) -> Option<Seat> {
-        self.at(client).filter(|seat| seat.client == client)
+    /// The waiter of this client.
+    pub(crate) fn of(&self, client: ClientKey) -> Option<Waiter> {
+        self.at(client).filter(|waiter| waiter.client == client)
     }
 }
 
@@ -87,70 +87,70 @@ pub(crate) struct Queue {
 impl Queue {
     /// Queues a client behind all that have waited as long or longer. A new client goes to the end; a client that lost its
     /// server before using it gets its former place. The client must not wait anywhere yet.
-    pub(crate) fn join(&mut self, seats: &mut Seats, seat: Seat) {
-        let (client, since) = (seat.client, seat.since);
-        let key = seats.rows.insert(seat).expect("the table of seats is as large as keys can count");
+    pub(crate) fn join(&mut self, waiters: &mut Waiters, waiter: Waiter) {
+        let (client, since) = (waiter.client, waiter.since);
+        let key = waiters.rows.insert(waiter).expect("the table of waiters is as large as keys can count");
         let mut behind = self.list.newest();
-        while let Some(seat) = behind.and_then(|behind| seats.rows.get(behind)).filter(|seat| seat.since > since) {
-            behind = seat.links.older();
+        while let Some(waiter) = behind.and_then(|behind| waiters.rows.get(behind)).filter(|waiter| waiter.since > since) {
+            behind = waiter.links.older();
         }
-        self.list.insert(&mut seats.rows, key, behind);
+        self.list.insert(&mut waiters.rows, key, behind);
         let index = client.index as usize;
-        if index >= seats.by_client.len() {
-            seats.by_client.resize(index + 1, None);
+        if index >= waiters.by_client.len() {
+            waiters.by_client.resize(index + 1, None);
         }
-        debug_assert!(seats.by_client[index].is_none(), "a client waits in one place");
-        seats.by_client[index] = Some(key);
+        debug_assert!(waiters.by_client[index].is_none(), "a client waits in one place");
+        waiters.by_client[index] = Some(key);
     }
 
     /// Removes a client that waits here.
-    pub(crate) fn leave(&mut self, seats: &mut Seats, client: ClientKey) {
-        let Some(key) = seats.by_client.get_mut(client.index as usize).and_then(Option::take) else { return };
-        self.list.remove(&mut seats.rows, key);
-        seats.rows.remove(key);
+    pub(crate) fn leave(&mut self, waiters: &mut Waiters, client: ClientKey) {
+        let Some(key) = waiters.by_client.get_mut(client.index as usize).and_then(Option::take) else { return };
+        self.list.remove(&mut waiters.rows, key);
+        waiters.rows.remove(key);
     }
 
     /// The client that has waited longest.
-    pub(crate) fn first(&self, seats: &Seats) -> Option<Seat> {
-        seats.rows.get(longest_waiting(&self.list)?).copied()
+    pub(crate) fn first(&self, waiters: &Waiters) -> Option<Waiter> {
+        waiters.rows.get(longest_waiting(&self.list)?).copied()
     }
 
     /// Removes and returns the client that has waited longest.
-    pub(crate) fn pop(&mut self, seats: &mut Seats) -> Option<Seat> {
-        let seat = self.first(seats)?;
-        self.leave(seats, seat.client);
-        Some(seat)
+    pub(crate) fn pop(&mut self, waiters: &mut Waiters) -> Option<Waiter> {
+        let waiter = self.first(waiters)?;
+        self.leave(waiters, waiter.client);
+        Some(waiter)
     }
 
     /// Removes and returns the first of the [`IN_FRONT`] clients in front that has these settings; the very first client if
     /// none has, or if a client ahead of it has already been passed over [`PASSED_OVER_MAX`] times.
-    pub(crate) fn pop_alike(&mut self, seats: &mut Seats, fingerprint: Fingerprint) -> Option<Seat> {
-        let Some(place) = self.place_of(seats, fingerprint).filter(|place| *place > 0) else {
-            return self.pop(seats);
+    pub(crate) fn pop_alike(&mut self, waiters: &mut Waiters, fingerprint: Fingerprint) -> Option<Waiter> {
+        let Some(place) = self.place_of(waiters, fingerprint).filter(|place| *place > 0) else {
+            return self.pop(waiters);
         };
         let mut key = self.list.oldest()?;
         for _ in 0..place {
-            let seat = seats.rows.get_mut(key)?;
-            seat.passed_over += 1;
-            key = seat.links.newer()?;
+            let waiter = waiters.rows.get_mut(key)?;
+            waiter.passed_over += 1;
+            key = waiter.links.newer()?;
         }
-        let seat = seats.rows.get(key).copied()?;
-        self.leave(seats, seat.client);
-        Some(seat)
+        let waiter = waiters.rows.get(key).copied()?;
+        self.leave(waiters, waiter.client);
+        Some(waiter)
     }
 
     /// Whether a client in front has these settings and may be served first.
-    pub(crate) fn has_alike(&self, seats: &Seats, fingerprint: Fingerprint) -> bool {
-        self.place_of(seats, fingerprint).is_some()
+    pub(crate) fn has_alike(&self, waiters: &Waiters, fingerprint: Fingerprint) -> bool {
+        self.place_of(waiters, fingerprint).is_some()
     }
 
-    fn place_of(&self, seats: &Seats, fingerprint: Fingerprint) -> Option<usize> {
+    fn place_of(&self, waiters: &Waiters, fingerprint: Fingerprint) -> Option<usize> {
         let mut is_last = false;
-        let in_front = self.list.iter(&seats.rows).map(|(_, seat)| seat).take(IN_FRONT);
+        let in_front = self.list.iter(&waiters.rows).map(|(_, waiter)| waiter).take(IN_FRONT);
         // No client is served before one that has been passed over this often.
         let mut may_go =
-            in_front.take_while(|seat| !std::mem::replace(&mut is_last, seat.passed_over >= PASSED_OVER_MAX));
-        may_go.position(|seat| seat.fingerprint.is_like(fingerprint))
+            in_front.take_while(|waiter| !std::mem::replace(&mut is_last, waiter.passed_over >= PASSED_OVER_MAX));
+        may_go.position(|waiter| waiter.fingerprint.is_like(fingerprint))
     }
 
     /// How many clients wait.
@@ -179,40 +179,40 @@ mod tests {
         Key::first(index)
     }
 
-    fn join(seats: &mut Seats, queue: &mut Queue, index: u32, since: u64, fingerprint: u32) {
-        let seat = Seat::new(client(index), POOL, Wish::Server, Time(since), Fingerprint::of(fingerprint));
-        queue.join(seats, seat);
+    fn join(waiters: &mut Waiters, queue: &mut Queue, index: u32, since: u64, fingerprint: u32) {
+        let waiter = Waiter::new(client(index), POOL, WaitingFor::Server, Time(since), Fingerprint::of(fingerprint));
+        queue.join(waiters, waiter);
     }
 
-    fn crowd(size: u32) -> (Seats, Queue) {
-        let (mut seats, mut queue) = (Seats::new(), Queue::default());
-        (0..size).for_each(|index| join(&mut seats, &mut queue, index, u64::from(index), 0));
-        (seats, queue)
+    fn crowd(size: u32) -> (Waiters, Queue) {
+        let (mut waiters, mut queue) = (Waiters::new(), Queue::default());
+        (0..size).for_each(|index| join(&mut waiters, &mut queue, index, u64::from(index), 0));
+        (waiters, queue)
     }
 
     #[test]
     fn who_has_waited_before_does_not_begin_anew() {
-        let (mut seats, mut queue) = crowd(3);
-        join(&mut seats, &mut queue, 7, 1, 0);
-        join(&mut seats, &mut queue, 8, 0, 0);
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
+        let (mut waiters, mut queue) = crowd(3);
+        join(&mut waiters, &mut queue, 7, 1, 0);
+        join(&mut waiters, &mut queue, 8, 0, 0);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut waiters)).map(|waiter| waiter.client.index).collect();
         assert_eq!(order, [0, 8, 1, 7, 2]);
     }
 
     #[test]
     fn who_came_first_goes_first() {
-        let (mut seats, mut queue) = crowd(3);
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
+        let (mut waiters, mut queue) = crowd(3);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut waiters)).map(|waiter| waiter.client.index).collect();
         assert_eq!(order, [0, 1, 2]);
     }
 
     #[test]
     fn who_is_like_the_server_goes_first_until_somebody_has_been_passed_over_often() {
-        let (mut seats, mut queue) = (Seats::new(), Queue::default());
-        join(&mut seats, &mut queue, 0, 0, 1);
-        (1..=PASSED_OVER_MAX + 5).for_each(|index| join(&mut seats, &mut queue, index, u64::from(index), 2));
+        let (mut waiters, mut queue) = (Waiters::new(), Queue::default());
+        join(&mut waiters, &mut queue, 0, 0, 1);
+        (1..=PASSED_OVER_MAX + 5).for_each(|index| join(&mut waiters, &mut queue, index, u64::from(index), 2));
         let mut pop =
-            |fingerprint| queue.pop_alike(&mut seats, Fingerprint::of(fingerprint)).map(|seat| seat.client.index);
+            |fingerprint| queue.pop_alike(&mut waiters, Fingerprint::of(fingerprint)).map(|waiter| waiter.client.index);
         for index in 1..=PASSED_OVER_MAX {
             assert_eq!(pop(2), Some(index));
         }
@@ -223,26 +223,26 @@ mod tests {
 
     #[test]
     fn who_leaves_the_middle_does_not_disturb_the_order() {
-        let (mut seats, mut queue) = crowd(4);
-        queue.leave(&mut seats, client(1));
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut seats)).map(|seat| seat.client.index).collect();
+        let (mut waiters, mut queue) = crowd(4);
+        queue.leave(&mut waiters, client(1));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(&mut waiters)).map(|waiter| waiter.client.index).collect();
         assert_eq!(order, [0, 2, 3]);
     }
 
     #[test]
     fn who_has_left_can_leave_again_without_harm() {
-        let (mut seats, mut queue) = crowd(2);
-        queue.leave(&mut seats, client(0));
-        queue.leave(&mut seats, client(0));
-        queue.leave(&mut seats, client(77));
+        let (mut waiters, mut queue) = crowd(2);
+        queue.leave(&mut waiters, client(0));
+        queue.leave(&mut waiters, client(0));
+        queue.leave(&mut waiters, client(77));
         assert_eq!(queue.len(), 1);
     }
 
     #[test]
     fn a_later_client_of_the_same_index_is_not_taken_for_the_earlier_one() {
-        let (seats, _queue) = crowd(1);
+        let (waiters, _queue) = crowd(1);
         let later = Key { generation: std::num::NonZeroU32::MAX, ..Key::first(0) };
-        assert!(seats.of(later).is_none());
-        assert_eq!(seats.at(later).map(|seat| seat.client), Some(client(0)));
+        assert!(waiters.of(later).is_none());
+        assert_eq!(waiters.at(later).map(|waiter| waiter.client), Some(client(0)));
     }
 }

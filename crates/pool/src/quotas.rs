@@ -13,7 +13,7 @@ use crate::{Need, PoolKey};
 pub(crate) enum Demand {
     /// Nowhere.
     #[default]
-    Sated,
+    None,
     /// In line for a grant of the ledger for its user.
     Grant(Place),
     /// In line for room in its database, with a grant if one is needed. The grant comes first, because it may take long, and
@@ -25,7 +25,7 @@ impl Demand {
     /// The place in the line, if the pool stands in one.
     pub(crate) fn place(self) -> Option<Place> {
         match self {
-            Self::Sated => None,
+            Self::None => None,
             Self::Grant(place) | Self::Room { place, .. } => Some(place),
         }
     }

@@ -288,10 +288,10 @@ impl Pools {
 
     /// Takes a pool out of its line, and returns its former demand.
     fn step_out(&mut self, key: PoolKey) -> Demand {
-        let Some(pool) = self.pools.get_mut(key) else { return Demand::Sated };
+        let Some(pool) = self.pools.get_mut(key) else { return Demand::None };
         let demand = std::mem::take(&mut pool.demand);
         match demand {
-            Demand::Sated => {}
+            Demand::None => {}
             Demand::Grant(place) => self.quotas.user(pool.user).line.leave(place),
             Demand::Room { place, .. } => self.quotas.database(pool.database).line.leave(place),
         }

@@ -60,9 +60,9 @@ impl Pool {
             _ if self.logins.failure().is_some() => WaitReason::Unreachable,
             Demand::Room { .. } => WaitReason::DatabaseLimit,
             Demand::Grant(_) => WaitReason::UserLimit,
-            Demand::Sated if is_full && !is_dialing => WaitReason::NoneFree,
-            Demand::Sated if is_dialing || self.servers.coming() > 0 => WaitReason::Dialing,
-            Demand::Sated => WaitReason::NoneFree,
+            Demand::None if is_full && !is_dialing => WaitReason::NoneFree,
+            Demand::None if is_dialing || self.servers.coming() > 0 => WaitReason::Dialing,
+            Demand::None => WaitReason::NoneFree,
         })
     }
 

@@ -525,10 +525,10 @@ impl World {
 /// All that pools know, but for where in its table a client waits.
 fn view(pools: &Pools) -> String {
     let all = format!("{pools:?}");
-    let (queues, seats) = (["waiting: Queue", "demand: "], ["seats: Seats", "random: "]);
+    let (queues, waiters) = (["waiting: Queue", "demand: "], ["waiters: Waiters", "random: "]);
     let mut view = String::new();
     let mut rest = &all[..];
-    while let Some((from, to)) = [queues, seats]
+    while let Some((from, to)) = [queues, waiters]
         .iter()
         .filter_map(|[from, to]| {
             let from = rest.find(from)?;

@@ -116,7 +116,7 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key) else { return 1 };
         let is_logging_in = matches!(client.stage, ClientStage::Greeting(_) | ClientStage::Login(_));
         snapshot.login_clients += u32::from(is_logging_in);
-        snapshot.unauthenticated += u32::from(client.seat.unauthenticated.is_some());
+        snapshot.unauthenticated += u32::from(client.slots.unauthenticated.is_some());
         let mut cost = 1;
         if what.pools {
             tallies.consoles += u32::from(matches!(client.stage, ClientStage::Console(_)));

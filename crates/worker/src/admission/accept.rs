@@ -16,7 +16,7 @@ use reactor::{Chunk, Io, Level, Peer, Receive};
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::{Greeting, Handshake};
-use crate::data::client::{Client, ClientStage, Seat};
+use crate::data::client::{Client, ClientStage, LimitSlots};
 use crate::letters::{CancelWait, GreetedClient, ToWorker};
 use crate::planted::{is_stuffed, sent_along};
 use crate::worker::{Owner, Worker};
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
             last_received: self.now,
             answered: self.now,
             timer: None,
-            seat: Seat::default(),
+            slots: LimitSlots::default(),
             is_own: false,
             is_listener: false,
             tracers: 0,
@@ -237,7 +237,7 @@ impl<I: Io> Worker<I> {
         let security = client.security.clone();
         match self.io.release(conn) {
             Some(socket) => {
-                let unauthenticated = client.seat.unauthenticated.take();
+                let unauthenticated = client.slots.unauthenticated.take();
                 self.forget_client(key);
                 let greeted_client = GreetedClient {
                     socket,

@@ -43,7 +43,7 @@ impl<I: Io> Worker<I> {
         let Some(login) = self.clients.login_mut(key) else { return };
         login.wait_for(LoginWait::Admission { keys });
         let Some(slot) = self.user_slot(key) else {
-            self.take_seat(key);
+            self.enter_database_or_console(key);
             return;
         };
         let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get(key) else { return };
@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         let is_at_console = *name == *CONSOLE;
         // An admin needs no slot, and one who may not enter is refused without.
         if is_at_console && (self.is_admin(&user) || self.console_right(&user, peer).is_none()) {
-            self.take_seat(key);
+            self.enter_database_or_console(key);
             return;
         }
         // A client that cannot be let in for another reason takes no slot, and gets that error first.
@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The client has been authenticated and has its slots.
-    pub(crate) fn take_seat(&mut self, key: Key) {
+    pub(crate) fn enter_database_or_console(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
         let Some(keys) = login.take_admission() else { return };
         let (peer, user, name) = (*peer, login.request.user.clone(), login.request.database.clone());
@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
             self.log.add(Level::Log, format_args!("registered new auto-database: {name}"));
             self.arm_sweep();
         }
-        self.seat(key, database);
+        self.count_for_database(key, database);
         self.registry.databases[database as usize].totals.client_login_count += 1;
         self.enter_pool(key, database, &entry, entry.user.as_deref().unwrap_or(&user), keys);
     }
@@ -183,8 +183,8 @@ impl<I: Io> Worker<I> {
             self.give(user);
             return;
         };
-        client.seat.has_user_slot = true;
-        self.take_seat(key);
+        client.slots.has_user_slot = true;
+        self.enter_database_or_console(key);
     }
 }
 

@@ -294,7 +294,7 @@ impl<I: Io> Worker<I> {
             self.give(&LedgerKey::Clients);
             return;
         };
-        client.seat.has_client_slot = true;
+        client.slots.has_client_slot = true;
         // A client that would be rejected in any case is not asked for a password; the limit of the database is
         // reported before that of the user.
         let newcomer = match &client.stage {

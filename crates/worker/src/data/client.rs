@@ -111,7 +111,7 @@ pub(crate) struct Client {
     pub(crate) answered: Time,
     pub(crate) timer: Option<(TimerId, Time)>,
     /// The slots that it takes of the limits.
-    pub(crate) seat: Seat,
+    pub(crate) slots: LimitSlots,
     /// A connection of our own control thread: not shown, and not counted by any limit.
     pub(crate) is_own: bool,
     /// The control thread's connection that listens on behalf of all clients: notifications to it are passed on to them.
@@ -123,7 +123,7 @@ pub(crate) struct Client {
 
 /// The slots that a client takes of the limits; given back when it is closed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seat {
+pub(crate) struct LimitSlots {
     /// Of `max_client_conn`.
     pub(crate) has_client_slot: bool,
     /// Of `max_user_client_connections`.

@@ -9,7 +9,7 @@ use protocol::vars::Vars;
 use reactor::{Conn, Peer, Receive};
 
 use super::*;
-use crate::data::client::{Ready, Seat};
+use crate::data::client::{Ready, LimitSlots};
 use crate::still::{NOW, StillWorker};
 
 /// Puts in a client whose bytes have no other consequence: it is about to leave.
@@ -27,7 +27,7 @@ fn client(still: &mut StillWorker, number: u32) -> Key {
         last_received: NOW,
         answered: NOW,
         timer: None,
-        seat: Seat::default(),
+        slots: LimitSlots::default(),
         is_own: false,
         is_listener: false,
         tracers: 0,

@@ -20,7 +20,7 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return false };
         let mut book = self.posts.unauthenticated.book();
         let (number, loser) = book.enter(&client.peer, (self.id, key));
-        client.seat.unauthenticated = number;
+        client.slots.unauthenticated = number;
         let Some((worker, loser)) = loser else { return true };
         let notice = book.turn_away(self.now);
         drop(book);
@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
     /// A connection has lost its place among those that have not logged in. If it has authenticated meanwhile, it stays.
     pub(crate) fn displaced(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
-        let has_shown = client.seat.unauthenticated.is_none();
+        let has_shown = client.slots.unauthenticated.is_none();
         match &client.stage {
             // A cancel request gets no reply. The request itself is carried out all the same.
             ClientStage::Cancelling(_) => self.drop_client(key, "max_unauthenticated_connections"),
@@ -54,15 +54,15 @@ impl<I: Io> Worker<I> {
     /// A client has authenticated or disconnected: it no longer counts.
     pub(crate) fn uncount_unauthenticated(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        if let Some(number) = client.seat.unauthenticated.take() {
+        if let Some(number) = client.slots.unauthenticated.take() {
             self.posts.unauthenticated.book().leave(&client.peer, number);
         }
     }
 
     /// A client that has not logged in has come here from another worker. Returns whether it still has its place.
     pub(crate) fn move_unauthenticated(&mut self, key: Key, number: Option<NonZeroU64>) -> bool {
-        let Some(Client { peer, seat, .. }) = self.clients.get_mut(key) else { return false };
-        seat.unauthenticated = number;
+        let Some(Client { peer, slots, .. }) = self.clients.get_mut(key) else { return false };
+        slots.unauthenticated = number;
         let Some(number) = number.filter(|number| *number != UNLISTED) else { return true };
         let mut book = self.posts.unauthenticated.book();
         match book.queue.get_mut(&Place { line: peer.origin(), number }) {
@@ -80,12 +80,12 @@ impl<I: Io> Worker<I> {
         let mut book = self.posts.unauthenticated.book();
         book.limit = limit as usize;
         // Only half of the places may be taken without a list, also of a limit that was lowered.
-        for (key, Client { peer, seat, .. }) in self.clients.iter_mut() {
+        for (key, Client { peer, slots, .. }) in self.clients.iter_mut() {
             if book.unlisted <= book.limit / 2 {
                 break;
             }
-            if seat.unauthenticated == Some(UNLISTED) {
-                seat.unauthenticated = book.list(peer.origin(), (self.id, key));
+            if slots.unauthenticated == Some(UNLISTED) {
+                slots.unauthenticated = book.list(peer.origin(), (self.id, key));
             }
         }
     }

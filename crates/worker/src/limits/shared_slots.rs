@@ -86,14 +86,14 @@ impl<I: Io> Worker<I> {
             if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
                 && let Some(client) = self.clients.get_mut(key)
             {
-                client.seat.has_user_slot = true;
+                client.slots.has_user_slot = true;
             }
         }
     }
 
     /// User and database of a client that has passed the limit of its user without being counted.
     fn uncounted(&self, key: Key) -> Option<(Arc<str>, Arc<str>)> {
-        let client = self.clients.get(key).filter(|client| !client.is_own && !client.seat.has_user_slot)?;
+        let client = self.clients.get(key).filter(|client| !client.is_own && !client.slots.has_user_slot)?;
         match &client.stage {
             ClientStage::Ready(ready) => {
                 let user = self.registry.users[ready.session.user as usize].name.clone();
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Counts a client among those of its database and user; `room_in` was asked before.
-    pub(crate) fn seat(&mut self, key: Key, database: u32) {
+    pub(crate) fn count_for_database(&mut self, key: Key, database: u32) {
         self.registry.databases[database as usize].unused_since = None;
         self.count_in(key, database);
     }
@@ -190,18 +190,18 @@ impl<I: Io> Worker<I> {
         self.registry.databases[database as usize].clients += 1;
         self.registry.users[user as usize].clients += 1;
         if let Some(client) = self.clients.get_mut(key) {
-            client.seat.counted = Some((database, user));
+            client.slots.counted = Some((database, user));
         }
     }
 
     /// Gives back the slots of a client that goes.
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
-        self.posts.unauthenticated.give_back(&client.peer, client.seat.unauthenticated);
-        if let Some((database, user)) = client.seat.counted {
+        self.posts.unauthenticated.give_back(&client.peer, client.slots.unauthenticated);
+        if let Some((database, user)) = client.slots.counted {
             self.registry.databases[database as usize].clients -= 1;
             self.registry.users[user as usize].clients -= 1;
         }
-        if client.seat.has_user_slot {
+        if client.slots.has_user_slot {
             let name = match &client.stage {
                 ClientStage::Login(login) => Arc::from(&*login.request.user),
                 ClientStage::Ready(ready) => self.registry.users[ready.session.user as usize].name.clone(),
@@ -210,7 +210,7 @@ impl<I: Io> Worker<I> {
             };
             self.give(&LedgerKey::UserClients(name));
         }
-        if gives_slot_back(client.seat.has_client_slot, matches!(client.stage, ClientStage::Login(_))) {
+        if gives_slot_back(client.slots.has_client_slot, matches!(client.stage, ClientStage::Login(_))) {
             self.give(&LedgerKey::Clients);
         }
         if let ClientStage::Login(login) = &client.stage {

@@ -33,9 +33,9 @@ impl<I: Io> Worker<I> {
         let of_pools = self.registry.pools().map(|(_, place)| place.user);
         let mut used: BTreeSet<u32> = of_pools.chain(self.users_in_commands()).collect();
         for (_, client) in self.clients.iter() {
-            used.extend(client.seat.counted.map(|(_, user)| user));
+            used.extend(client.slots.counted.map(|(_, user)| user));
             match &client.stage {
-                // Our own connections are not counted in `seat`.
+                // Our own connections are not counted in `slots`.
                 ClientStage::Ready(ready) => used.extend([ready.session.user]),
                 ClientStage::Login(login) => used.extend(login.hashed_user()),
                 ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}

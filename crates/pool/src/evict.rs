@@ -4,7 +4,7 @@
 //! clients wait. A pool that has servers of its own lets its clients wait for these first, for as long as two logins take.
 //! The last server of a pool goes only to a pool without servers, or after nobody has missed it for [`UNMISSED`], or to a
 //! client that has waited for as long.
-//! Not here: who gets the room (`share`), servers of busy pools for starving ones (`share::press`).
+//! Not here: who gets the room (`share`), servers of busy pools for starving ones (`share::choose_who_yields`).
 
 use std::time::Duration;
 

@@ -109,7 +109,7 @@ pub(crate) struct Database {
     pub(crate) pools: BTreeSet<PoolKey>,
     pub(crate) line: Line,
     /// Whether one of the pools has to give up a server.
-    pub(crate) is_pressed: bool,
+    pub(crate) has_to_yield: bool,
 }
 
 /// The pools of one user.
@@ -201,7 +201,7 @@ impl Quotas {
     pub(crate) fn are_calm(&self, database: u32, user: u32) -> bool {
         let database = self.databases.get(database as usize);
         let user = self.users.get(user as usize);
-        database.is_some_and(|database| database.line.is_empty() && !database.is_pressed)
+        database.is_some_and(|database| database.line.is_empty() && !database.has_to_yield)
             && user.is_some_and(|user| user.is_calm() && !user.owes_one)
     }
 

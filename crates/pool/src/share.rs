@@ -21,13 +21,13 @@ impl Pools {
         self.seek(now, key, out);
         let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return };
         let place = self.quotas.database(database);
-        let (is_hungry, is_pressed) = (!place.line.is_empty(), place.is_pressed);
-        if is_hungry {
+        let (has_line, has_to_yield) = (!place.line.is_empty(), place.has_to_yield);
+        if has_line {
             self.fill_database(now, database, out);
             self.evict_for_database(now, database, out);
         }
-        if is_hungry || is_pressed {
-            self.press(now, database);
+        if has_line || has_to_yield {
+            self.choose_who_yields(now, database);
         }
         if self.quotas.user(user).owes_one {
             self.evict_for_ledger(now, user, out);
@@ -171,15 +171,15 @@ impl Pools {
 
     /// Has the largest pool of a database close the next server that is returned, if another pool starves and no server of the
     /// database is being closed for it.
-    fn press(&mut self, now: Time, number: u32) {
-        let is_hungry = self.next_in_line(now, number).is_some_and(|key| self.starves(now, key));
+    fn choose_who_yields(&mut self, now: Time, number: u32) {
+        let is_starving = self.next_in_line(now, number).is_some_and(|key| self.starves(now, key));
         let database = self.quotas.database(number);
         let pools = || database.pools.iter().filter_map(|key| self.pools.get(*key));
         let is_full = pools().map(|pool| pool.servers.staying()).sum::<u32>() >= database.servers_max;
-        let is_needed = is_full && is_hungry;
+        let is_needed = is_full && is_starving;
         let largest = pools().max_by_key(|pool| (pool.servers.shared() - pool.outside_size_count(), pool.key));
         let victim = largest.map(|pool| pool.key).filter(|_| is_needed);
-        database.is_pressed = victim.is_some();
+        database.has_to_yield = victim.is_some();
         let mut is_new = false;
         for key in &database.pools {
             if let Some(pool) = self.pools.get_mut(*key) {
@@ -189,12 +189,12 @@ impl Pools {
             }
         }
         if let Some(victim) = victim.filter(|_| is_new) {
-            self.step_back(victim, number);
+            self.to_end_of_line(victim, number);
         }
     }
 
     /// Puts a pool that has to give up a server at the end of the database's line.
-    fn step_back(&mut self, key: PoolKey, database: u32) {
+    fn to_end_of_line(&mut self, key: PoolKey, database: u32) {
         let Some(&Demand::Room { place, is_granted }) = self.pools.get(key).map(|pool| &pool.demand) else { return };
         self.quotas.database(database).line.leave(place);
         let place = self.quotas.queue_for_room(key, database, place.need);

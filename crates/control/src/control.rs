@@ -34,7 +34,7 @@ use crate::own_clients::{self, OwnClientNews, OwnClientOrder, OwnClientOutcome, 
 use crate::packed_events::PackedEvents;
 use crate::pending_orders::{ConsoleClient, PendingOrders};
 use crate::present::{Moment, Present};
-use crate::reload::{Configuration, Fresh, Speaker};
+use crate::reload::{Configuration, Fresh, SharedLog};
 use crate::service::Service;
 use crate::shutdown_progress::ShutdownProgress;
 use crate::source::Source;
@@ -129,7 +129,7 @@ impl<S> Control<S> {
     pub fn new(
         source: Source,
         active: Arc<ActiveConfig>,
-        speaker: Speaker,
+        shared_log: SharedLog,
         told: Vec<Warning>,
         workers: Vec<Post<ToWorker<S>>>,
         now: Moment,
@@ -146,7 +146,7 @@ impl<S> Control<S> {
         Self {
             period_ends: now.time + active.settings.stats_period,
             present: Present::new(now, active, workers),
-            configuration: Configuration::new(source, speaker, told),
+            configuration: Configuration::new(source, shared_log, told),
             names: Names::default(),
             zones,
             name_servers: None,

@@ -46,7 +46,7 @@ impl TestControl {
         let loaded = source.read().expect("good settings");
         let (users, _) = crate::source::read_users(&loaded.settings, source.files()).expect("a file of secrets");
         let log = Arc::new(crate::source::open_log(&loaded.settings).expect("a log"));
-        let speaker = Arc::new(RwLock::new(Arc::clone(&log)));
+        let shared_log = Arc::new(RwLock::new(Arc::clone(&log)));
         let active =
             Arc::new(first_config(loaded.settings, Files { users, ..Files::default() }, log, workers, [0; 32], 1));
         let boxes: Vec<Letters> = (0..workers).map(|_| Letters::default()).collect();
@@ -56,7 +56,7 @@ impl TestControl {
             post
         });
         let now = Moment { time: Time::from_secs(100), wall: Wall(0) };
-        let control = Control::new(source, active, speaker, loaded.warnings, posts.collect(), now);
+        let control = Control::new(source, active, shared_log, loaded.warnings, posts.collect(), now);
         Self { control, boxes, dir, now }
     }
 
@@ -153,7 +153,7 @@ impl TestControl {
 
     /// Returns the log. Its threads may be late on a busy machine.
     pub(crate) fn log(&self) -> String {
-        self.control.configuration.speaker.read().expect("a log").finish();
+        self.control.configuration.shared_log.read().expect("a log").finish();
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 

@@ -63,7 +63,7 @@ pub use otlp::{Posted, Posting};
 pub use own_clients::{OwnClientNews, OwnClientOrder};
 pub use packed_events::PackedEvents;
 pub use present::Moment;
-pub use reload::Speaker;
+pub use reload::SharedLog;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
 pub use source::{

@@ -16,13 +16,13 @@ use crate::source::{self, Source};
 use crate::tls::read_tls;
 
 /// The log in force, to which a panic writes its message.
-pub type Speaker = Arc<RwLock<Arc<LogTarget>>>;
+pub type SharedLog = Arc<RwLock<Arc<LogTarget>>>;
 
 /// The source of the settings, and the warnings logged about them.
 #[derive(Debug)]
 pub(crate) struct Configuration {
     source: Source,
-    pub(crate) speaker: Speaker,
+    pub(crate) shared_log: SharedLog,
     /// The warnings about the settings in force.
     told: Vec<Warning>,
 }
@@ -41,8 +41,8 @@ type ReadAgain = (Fresh, Option<Arc<NameServers>>, Vec<&'static str>);
 
 impl Configuration {
     /// `told` holds the warnings about the settings in force; they have been logged already.
-    pub(crate) fn new(source: Source, speaker: Speaker, told: Vec<Warning>) -> Self {
-        Self { source, speaker, told }
+    pub(crate) fn new(source: Source, shared_log: SharedLog, told: Vec<Warning>) -> Self {
+        Self { source, shared_log, told }
     }
 
     /// Reads everything again, including the name servers, and returns the changed settings that need a restart.
@@ -150,8 +150,8 @@ impl Configuration {
             }
         };
         // The lock is poisoned only after a panic, and a panic ends the process.
-        if let Ok(mut speaker) = self.speaker.write() {
-            *speaker = Arc::clone(&log);
+        if let Ok(mut shared_log) = self.shared_log.write() {
+            *shared_log = Arc::clone(&log);
         }
         log
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use control::{Speaker, wall_now};
+use control::{SharedLog, wall_now};
 use reactor::{Level, LogTarget};
 
 /// Why the process cannot start: a line for the log and for standard error.
@@ -19,31 +19,31 @@ impl From<String> for Fatal {
 }
 
 /// A log to standard error, or to nothing, until the real log is open.
-pub(crate) fn first_speaker(is_quiet: bool) -> Speaker {
+pub(crate) fn first_log(is_quiet: bool) -> SharedLog {
     Arc::new(RwLock::new(Arc::new(LogTarget::new(!is_quiet, None))))
 }
 
 /// Writes a line to the current log.
-pub(crate) fn say(speaker: &Speaker, level: Level, line: fmt::Arguments<'_>) {
-    let log = Arc::clone(&speaker.read().unwrap_or_else(PoisonError::into_inner));
+pub(crate) fn say(shared_log: &SharedLog, level: Level, line: fmt::Arguments<'_>) {
+    let log = Arc::clone(&shared_log.read().unwrap_or_else(PoisonError::into_inner));
     log.write_one(wall_now(), level, line);
 }
 
 /// Waits for the last lines, whose threads end with the process.
-pub(crate) fn finish(speaker: &Speaker) {
-    let log = Arc::clone(&speaker.read().unwrap_or_else(PoisonError::into_inner));
+pub(crate) fn finish(shared_log: &SharedLog) {
+    let log = Arc::clone(&shared_log.read().unwrap_or_else(PoisonError::into_inner));
     log.finish();
 }
 
 /// Installs the panic hook. A panic in any thread is a broken invariant: it is logged, and the process aborts at once,
 /// because a missing thread would leave its clients without an answer for ever.
-pub(crate) fn hear_panics(speaker: &Speaker) {
-    let speaker = Arc::clone(speaker);
+pub(crate) fn hear_panics(shared_log: &SharedLog) {
+    let shared_log = Arc::clone(shared_log);
     std::panic::set_hook(Box::new(move |panic| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("a thread without a name");
         // A blocking read would wait for a thread that holds the lock for writing, and this may be the one that panics.
-        match speaker.try_read() {
+        match shared_log.try_read() {
             Ok(log) => {
                 log.write_one(wall_now(), Level::Fatal, format_args!("in {name}: {panic}"));
                 log.finish();

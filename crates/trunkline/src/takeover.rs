@@ -38,7 +38,7 @@ pub(crate) fn take_over(
     active: &ActiveConfig,
     workers: &[Post<ToWorker<Socket>>],
     ids: &Ids,
-    speaker: &control::Speaker,
+    shared_log: &control::SharedLog,
 ) -> Result<PackedEvents, Fatal> {
     let failed = |why| Fatal(format!("online restart failed: {why}"));
     let HandedOver { import, last_id, events } = predecessor.take_all().map_err(failed)?;
@@ -53,7 +53,7 @@ pub(crate) fn take_over(
         worker(ToWorker::WakeUp);
     }
     say(
-        speaker,
+        shared_log,
         Level::Log,
         format_args!(
             "online restart: took over {} and {} from process {}",
@@ -70,20 +70,20 @@ pub(crate) fn take_over(
 pub(crate) fn move_in(
     predecessor: &Predecessor,
     settings: &Settings,
-    speaker: &control::Speaker,
+    shared_log: &control::SharedLog,
 ) -> (Option<SocketFile>, Option<Pidfile>) {
     let (socket_file, dressed) = listening_sockets::own_socket_file(settings);
     if let Err(why) = dressed {
-        say(speaker, Level::Error, format_args!("unix socket: {why}"));
+        say(shared_log, Level::Error, format_args!("unix socket: {why}"));
     }
     if !predecessor.is_gone() {
-        say(speaker, Level::Error, format_args!("the old process {} does not end", predecessor.pid()));
+        say(shared_log, Level::Error, format_args!("the old process {} does not end", predecessor.pid()));
     }
     let Some(path) = &settings.pidfile else { return (socket_file, None) };
     match pidfile::check_old(path).and_then(|_| Pidfile::write(path)) {
         Ok(file) => (socket_file, Some(file)),
         Err(Fatal(why)) => {
-            say(speaker, Level::Error, format_args!("{why}"));
+            say(shared_log, Level::Error, format_args!("{why}"));
             (socket_file, None)
         }
     }

@@ -4,14 +4,14 @@
 //! Not here: the faults, each with its text and code (`catalog`); errors of a server, which are passed on whole.
 
 mod catalog;
-mod ender;
+mod ended_by;
 mod shape;
 mod unserved;
 
 pub use catalog::{CATALOG, Fault};
-pub use ender::Ender;
+pub use ended_by::EndedBy;
 pub use shape::Entry;
-pub use unserved::{Hindrance, Unserved};
+pub use unserved::{WaitCause, Unserved};
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -439,9 +439,9 @@ mod tests {
                 "08P01",
                 "server login has been failing, cached error: why (server_login_retry)",
             ),
-            (Fault::DatabaseRemoved { by: Ender::Kill }, Operator, "08P01", "database removed"),
+            (Fault::DatabaseRemoved { by: EndedBy::Kill }, Operator, "08P01", "database removed"),
             (Fault::DatabaseDisabled { name: name() }, Operator, "08P01", "database \"x\" is disabled"),
-            (Fault::ConfigurationChanged { by: Ender::Reload }, Operator, "08P01", "database configuration changed"),
+            (Fault::ConfigurationChanged { by: EndedBy::Reload }, Operator, "08P01", "database configuration changed"),
             (Fault::HandedOver, Operator, "57P01", "terminating connection due to an online restart"),
             (Fault::SuspendTimeout, Operator, "08P01", "suspend_timeout"),
             (Fault::AdminDisconnect, Operator, "08P01", "admin forced disconnect"),
@@ -474,7 +474,7 @@ mod tests {
         let detail = |fault: Fault| fault.verdict().detail.unwrap_or_default();
         let refused = Fault::InvalidServerParameter { why: "unrecognized configuration parameter \"x\"".into() };
         assert_eq!(detail(refused), "The server said: unrecognized configuration parameter \"x\"");
-        let why = Arc::new(Unserved { why: Hindrance::NoneFree, failure: None, holders: "2 lent".into() });
+        let why = Arc::new(Unserved { why: WaitCause::NoneFree, failure: None, holders: "2 lent".into() });
         let late = Fault::QueryWaitTimeout { secs: 7, why: Some(why) };
         assert_eq!(detail(late.clone()), "No server connection became free within 7 seconds; 2 lent.");
         let down = Fault::LoginTimeoutServerDown { cause: Some("connect failed".into()) };

@@ -15,7 +15,7 @@ use config::{Database, Settings};
 use measure::{FailedQueries, Heaviest};
 use pool::PoolKey;
 use protocol::client::statuses::Statuses;
-use protocol::fault::{Ender, Unserved};
+use protocol::fault::{EndedBy, Unserved};
 use protocol::state::{FunctionCatalog, Overrides, PROBED, PinRules};
 use protocol::vars::Vars;
 
@@ -158,7 +158,7 @@ pub(crate) struct PoolPlace {
     /// Statistics of its transactions and servers.
     pub(crate) measured: Measured,
     /// What caused its servers to be replaced last.
-    pub(crate) retired_by: Ender,
+    pub(crate) retired_by: EndedBy,
     /// The last explanation given to clients whose wait timed out, and its time.
     pub(crate) unserved: Option<(Time, pool::WaitReason, Arc<Unserved>)>,
     /// The current period of long waits.

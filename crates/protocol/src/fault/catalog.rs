@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wire::Request;
 
-use super::ender::Ender;
+use super::ended_by::EndedBy;
 use super::shape::faults;
 use super::unserved::Unserved;
 use super::{
@@ -188,13 +188,13 @@ faults! {
     ServerLoginFailing { cause: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>>, whose: Option<Arc<str>> } = Server, PROTOCOL_VIOLATION,
         "server login has been failing, cached error: {cause} (server_login_retry)";
     /// `KILL`, or the database is no longer in the configuration.
-    DatabaseRemoved { by: Ender } = Operator, PROTOCOL_VIOLATION, "database removed";
+    DatabaseRemoved { by: EndedBy } = Operator, PROTOCOL_VIOLATION, "database removed";
     /// `DISABLE`.
     DatabaseDisabled { name: Box<str> } = Operator, PROTOCOL_VIOLATION, "database \"{name}\" is disabled";
     /// `KILL_CLIENT`.
     AdminDisconnect = Operator, PROTOCOL_VIOLATION, "admin forced disconnect";
     /// The server of a session, with `server_fast_close`, or of a replication client was to be replaced; the DETAIL says why.
-    ConfigurationChanged { by: Ender } = Operator, PROTOCOL_VIOLATION, "database configuration changed";
+    ConfigurationChanged { by: EndedBy } = Operator, PROTOCOL_VIOLATION, "database configuration changed";
     /// The client did not come to rest within `suspend_timeout`.
     SuspendTimeout = Operator, PROTOCOL_VIOLATION, "suspend_timeout";
     /// An online restart could not take the client along: it uses TLS or replication, or is in the middle of something.

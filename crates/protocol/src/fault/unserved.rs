@@ -9,7 +9,7 @@ use base::counted;
 
 /// What kept a client from getting a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hindrance {
+pub enum WaitCause {
     /// Every server that the pool may have is taken.
     NoneFree,
     /// `max_db_connections` is reached.
@@ -30,7 +30,7 @@ pub enum Hindrance {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unserved {
     /// What kept the clients from getting a server.
-    pub why: Hindrance,
+    pub why: WaitCause,
     /// Why the last login failed, if the clients waited for a login.
     pub failure: Option<Arc<str>>,
     /// Who has the servers of the pool, summed up: `3 lent: 2 pinned by session-level advisory locks, 1 in a transaction
@@ -43,20 +43,20 @@ impl Unserved {
     pub(super) fn detail(&self, secs: u64) -> String {
         let time = counted(secs, "second");
         let mut text = match self.why {
-            Hindrance::NoneFree => format!("No server connection became free within {time}"),
-            Hindrance::DatabaseLimit => {
+            WaitCause::NoneFree => format!("No server connection became free within {time}"),
+            WaitCause::DatabaseLimit => {
                 format!("max_db_connections is reached, and no server connection became free within {time}")
             }
-            Hindrance::UserLimit => {
+            WaitCause::UserLimit => {
                 format!("max_user_connections is reached, and no server connection became free within {time}")
             }
-            Hindrance::Opening => format!("No server connection was opened or became free within {time}"),
-            Hindrance::Unreachable => {
+            WaitCause::Opening => format!("No server connection was opened or became free within {time}"),
+            WaitCause::Unreachable => {
                 let failure = self.failure.as_deref().unwrap_or("no login succeeded");
                 format!("No server connection could be opened within {time}: {failure}")
             }
-            Hindrance::Paused => format!("The pool is paused (PAUSE or KILL), and was not resumed within {time}"),
-            Hindrance::RateLimit => format!("A rate limit delayed the client for {time}"),
+            WaitCause::Paused => format!("The pool is paused (PAUSE or KILL), and was not resumed within {time}"),
+            WaitCause::RateLimit => format!("A rate limit delayed the client for {time}"),
         };
         if !self.holders.is_empty() {
             text.push_str("; ");
@@ -69,14 +69,14 @@ impl Unserved {
 
     pub(super) fn hint(&self) -> &'static str {
         match self.why {
-            Hindrance::NoneFree | Hindrance::DatabaseLimit | Hindrance::UserLimit => {
+            WaitCause::NoneFree | WaitCause::DatabaseLimit | WaitCause::UserLimit => {
                 "SHOW WAITS, SHOW PINS and SHOW SERVERS on the console show which clients have the servers of this pool."
             }
-            Hindrance::Opening | Hindrance::Unreachable => {
+            WaitCause::Opening | WaitCause::Unreachable => {
                 "The log of the pooler and SHOW WAITS on the console show how logins at the server end."
             }
-            Hindrance::Paused => "RESUME on the console ends the pause.",
-            Hindrance::RateLimit => "Look at SHOW RATE_LIMITS on the console.",
+            WaitCause::Paused => "RESUME on the console ends the pause.",
+            WaitCause::RateLimit => "Look at SHOW RATE_LIMITS on the console.",
         }
     }
 }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn each_reason_has_a_sentence_of_its_own() {
-        use Hindrance::*;
+        use WaitCause::*;
         let all = [NoneFree, DatabaseLimit, UserLimit, Opening, Unreachable, Paused, RateLimit];
         let detail = |why| Unserved { why, failure: None, holders: "".into() }.detail(7);
         let details: std::collections::BTreeSet<String> = all.into_iter().map(detail).collect();
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_failure_and_who_has_the_servers_are_said() {
         let refused = Unserved {
-            why: Hindrance::Unreachable,
+            why: WaitCause::Unreachable,
             failure: Some("connect failed".into()),
             holders: "1 lent: 1 in a transaction for 41 s".into(),
         };
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_a_server_said_is_cut() {
         let refused =
-            Unserved { why: Hindrance::Unreachable, failure: Some("\u{e9}".repeat(5000).into()), holders: "".into() };
+            Unserved { why: WaitCause::Unreachable, failure: Some("\u{e9}".repeat(5000).into()), holders: "".into() };
         assert!(refused.detail(2).len() <= TEXT_MAX + 1);
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use pool::{CloseReason, Event, ServerKey};
-use protocol::fault::{Ender, Fault};
+use protocol::fault::{EndedBy, Fault};
 use reactor::Io;
 
 use crate::admin::standing::{Order, Whose};
@@ -25,12 +25,12 @@ impl<I: Io> Worker<I> {
             Order::Reconnect(whose) => {
                 self.databases_of(&whose)
                     .into_iter()
-                    .for_each(|database| self.retire_servers_of(database, Ender::Reconnect));
+                    .for_each(|database| self.retire_servers_of(database, EndedBy::Reconnect));
                 true
             }
             Order::Kill(whose) => {
                 let databases: Vec<_> = self.databases_of(&whose).into_iter().map(|number| number as usize).collect();
-                self.remove_databases(&databases, Ender::Kill);
+                self.remove_databases(&databases, EndedBy::Kill);
                 true
             }
             Order::KillClient(id) => self.kill_client(id),
@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Servers of a database that exist now are lent to no other client; new clients get the parameters of new servers.
-    pub(crate) fn retire_servers_of(&mut self, database: u32, by: Ender) {
+    pub(crate) fn retire_servers_of(&mut self, database: u32, by: EndedBy) {
         for pool in self.registry.pools_of(database) {
             if let Some(place) = self.registry.pool_mut(pool) {
                 place.welcome_before = place.welcome.take().or(place.welcome_before.take());
@@ -164,7 +164,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Closes the clients and servers of databases that are gone, or whose pools are.
-    pub(crate) fn remove_databases(&mut self, numbers: &[usize], by: Ender) {
+    pub(crate) fn remove_databases(&mut self, numbers: &[usize], by: EndedBy) {
         if numbers.is_empty() {
             return;
         }
@@ -176,7 +176,7 @@ impl<I: Io> Worker<I> {
                 self.settle();
             }
         }
-        let why = if by == Ender::Kill { CloseReason::Killed } else { CloseReason::DatabaseRemoved };
+        let why = if by == EndedBy::Kill { CloseReason::Killed } else { CloseReason::DatabaseRemoved };
         for &number in numbers {
             self.close_pools_of(number as u32, why);
         }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use protocol::fault::Ender;
+use protocol::fault::EndedBy;
 use reactor::Io;
 
 use crate::letters::ActiveConfig;
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
         }
         let removed: Vec<usize> =
             (0..self.registry.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
-        self.remove_databases(&removed, Ender::Reload);
+        self.remove_databases(&removed, EndedBy::Reload);
         self.apply_limits();
         self.renew_rates();
         for pool in self.registry.pool_keys() {
@@ -57,7 +57,7 @@ impl<I: Io> Worker<I> {
     /// The TLS settings for servers have changed: each server is replaced as soon as no client uses it.
     fn retire_servers(&mut self) {
         for number in 0..self.registry.databases.len() as u32 {
-            self.retire_servers_of(number, Ender::Reload);
+            self.retire_servers_of(number, EndedBy::Reload);
         }
     }
 
@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
             return Fate::Removed;
         }
         if new.must_reconnect(&old) {
-            self.retire_servers_of(number as u32, Ender::Reload);
+            self.retire_servers_of(number as u32, EndedBy::Reload);
         }
         Fate::Stays
     }

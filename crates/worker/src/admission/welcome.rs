@@ -12,7 +12,7 @@ use config::Database;
 use measure::{Closed, LoginOutcome};
 use pool::{ClientKey, Event, Mode, PoolKey, ServerKey};
 use protocol::client::greeting;
-use protocol::fault::{Ender, Fault};
+use protocol::fault::{EndedBy, Fault};
 use protocol::loan::{ClientSession, Life, shared};
 use protocol::state::Overrides;
 use protocol::vars::{Tracked, Vars};
@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
                 doubt: Doubt::None,
                 judged: None,
                 measured: Measured { lives, ..Measured::default() },
-                retired_by: Ender::default(),
+                retired_by: EndedBy::default(),
                 unserved: None,
                 watched: Watched::default(),
                 failed_resets: Repeated::default(),

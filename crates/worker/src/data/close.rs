@@ -7,7 +7,7 @@
 use base::Key;
 use measure::{Closed, LoginOutcome};
 use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
-use protocol::fault::{Ender, Fault};
+use protocol::fault::{EndedBy, Fault};
 use reactor::{Close, Io, Level};
 
 use crate::admin::console::CONSOLE;
@@ -232,7 +232,7 @@ impl<I: Io> Worker<I> {
             Refusal::LoginFailing(Failure { text, detail, hint, whose, .. }) => {
                 Fault::ServerLoginFailing { cause: text, detail, hint, whose }
             }
-            Refusal::DatabaseRemoved => Fault::DatabaseRemoved { by: Ender::Reload },
+            Refusal::DatabaseRemoved => Fault::DatabaseRemoved { by: EndedBy::Reload },
             Refusal::DedicatedRefused(failure) => match failure.sqlstate {
                 Some(sqlstate) => Fault::ReplicationRefused { sqlstate, text: failure.text },
                 None => Fault::server_said(*b"08P01", failure.text),
@@ -252,7 +252,7 @@ impl<I: Io> Worker<I> {
         self.tell_pools(Event::Closed { server: key });
         if let Some(client) = client {
             let fault = match why {
-                CloseReason::DatabaseRemoved => Fault::DatabaseRemoved { by: Ender::Reload },
+                CloseReason::DatabaseRemoved => Fault::DatabaseRemoved { by: EndedBy::Reload },
                 _ => Fault::ConfigurationChanged { by },
             };
             self.fail_client(client, &fault);
@@ -276,7 +276,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server, or all servers of its pool, are to be replaced.
-    pub(crate) fn retired_by(&mut self, server: ServerKey, by: Ender) {
+    pub(crate) fn retired_by(&mut self, server: ServerKey, by: EndedBy) {
         let pool = self.servers.get(server).map(|server| server.pool);
         if let Some(place) = pool.and_then(|pool| self.registry.pool_mut(pool)) {
             place.retired_by = by;
@@ -284,9 +284,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// What had the servers of a pool replaced last.
-    pub(crate) fn ender_of(&self, server: ServerKey) -> Ender {
+    pub(crate) fn ender_of(&self, server: ServerKey) -> EndedBy {
         let pool = self.servers.get(server).and_then(|server| self.registry.pool(server.pool));
-        pool.map_or(Ender::default(), |place| place.retired_by)
+        pool.map_or(EndedBy::default(), |place| place.retired_by)
     }
 
     /// Tells the control thread if no console client is left who could resume a suspended process.

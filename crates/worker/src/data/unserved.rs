@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::Key;
 use pool::{PoolKey, WaitReason};
-use protocol::fault::{Fault, Hindrance, Unserved};
+use protocol::fault::{Fault, WaitCause, Unserved};
 use protocol::state::Kind;
 use reactor::Io;
 
@@ -43,7 +43,7 @@ impl<I: Io> Worker<I> {
     fn why_unserved(&mut self, client: Key) -> Option<Arc<Unserved>> {
         let client = self.clients.get(client)?;
         if client.ready().is_some_and(|ready| matches!(ready.link, Link::Delayed(_))) {
-            return Some(Arc::new(Unserved { why: Hindrance::RateLimit, failure: None, holders: "".into() }));
+            return Some(Arc::new(Unserved { why: WaitCause::RateLimit, failure: None, holders: "".into() }));
         }
         let pool = client.pool()?;
         let why = self.pools.waits_for(pool)?;
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
             WaitReason::Unreachable => self.pools.snapshot(now, pool)?.failure.map(|failure| failure.words().into()),
             _ => None,
         };
-        let told = Arc::new(Unserved { why: hindrance(why), failure, holders: self.holders(pool).words().into() });
+        let told = Arc::new(Unserved { why: wait_cause(why), failure, holders: self.holders(pool).words().into() });
         self.registry.pool_mut(pool)?.unserved = Some((now, why, told.clone()));
         Some(told)
     }
@@ -116,14 +116,14 @@ impl Holders {
     }
 }
 
-fn hindrance(why: WaitReason) -> Hindrance {
+fn wait_cause(why: WaitReason) -> WaitCause {
     match why {
-        WaitReason::NoneFree => Hindrance::NoneFree,
-        WaitReason::DatabaseLimit => Hindrance::DatabaseLimit,
-        WaitReason::UserLimit => Hindrance::UserLimit,
-        WaitReason::Dialing => Hindrance::Opening,
-        WaitReason::Unreachable => Hindrance::Unreachable,
-        WaitReason::Paused => Hindrance::Paused,
+        WaitReason::NoneFree => WaitCause::NoneFree,
+        WaitReason::DatabaseLimit => WaitCause::DatabaseLimit,
+        WaitReason::UserLimit => WaitCause::UserLimit,
+        WaitReason::Dialing => WaitCause::Opening,
+        WaitReason::Unreachable => WaitCause::Unreachable,
+        WaitReason::Paused => WaitCause::Paused,
     }
 }
 

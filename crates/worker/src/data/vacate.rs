@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::counted;
 use config::{Database, Host};
 use pool::{Event, ServerKey};
-use protocol::fault::Ender;
+use protocol::fault::EndedBy;
 use reactor::{Address, Io, Level, Subject};
 use route::Claim;
 
@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
                     let place = &mut self.registry.databases[number as usize];
                     place.function_catalog.forget(&mut self.registry.scopes);
                     place.changes += 1;
-                    self.retire_servers_of(number, Ender::Claim);
+                    self.retire_servers_of(number, EndedBy::Claim);
                 }
             }
         }

@@ -16,7 +16,7 @@ use pool::{ClientKey, Event, Imported, PoolKey, Pools, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::client::statuses::Statuses;
-use protocol::fault::{Ender, Fault};
+use protocol::fault::{EndedBy, Fault};
 use protocol::loan::{ClientSession, Collected, Life, SequenceOwner, shared};
 use protocol::prepared::{Account, Names, PackedStatement, ServerStatements, Statement, Unnamed, Unpacking};
 use protocol::state::Pin;
@@ -131,8 +131,8 @@ impl<I: Io> Worker<I> {
     /// Why clients of this pool cannot stay.
     fn homeless(&self, name: &PoolName) -> Fault {
         match self.active.settings.database(&name.database) {
-            Some(_) => Fault::ConfigurationChanged { by: Ender::Reload },
-            None => Fault::DatabaseRemoved { by: Ender::Reload },
+            Some(_) => Fault::ConfigurationChanged { by: EndedBy::Reload },
+            None => Fault::DatabaseRemoved { by: EndedBy::Reload },
         }
     }
 

@@ -5,7 +5,7 @@
 //! Not here: where settings come from (`admin::reload`).
 
 use pool::{Mode, PoolKey};
-use protocol::fault::{Ender, Fault};
+use protocol::fault::{EndedBy, Fault};
 use reactor::Io;
 
 use crate::data::client::ClientStage;
@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
         // The pins of these sessions would no longer be known: an error is better than an advisory lock that vanishes
         // silently.
         for holder in holders {
-            self.fail_client(holder, &Fault::ConfigurationChanged { by: Ender::Reload });
+            self.fail_client(holder, &Fault::ConfigurationChanged { by: EndedBy::Reload });
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::counted;
 use pool::Event;
-use protocol::fault::Ender;
+use protocol::fault::EndedBy;
 use reactor::{Address, Io, Level};
 
 use crate::data::server::Server;
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
         let old = if left.len() == 1 { "an old address" } else { "old addresses" };
         self.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {servers} at {old}"));
         for server in left {
-            self.retired_by(server, Ender::Renewal);
+            self.retired_by(server, EndedBy::Renewal);
             self.tell_pools(Event::RetireServer { server });
             self.settle();
         }

@@ -6,7 +6,7 @@
 
 /// The cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Ender {
+pub enum EndedBy {
     /// `KILL` on the console.
     Kill,
     /// `RECONNECT` on the console.
@@ -20,7 +20,7 @@ pub enum Ender {
     Renewal,
 }
 
-impl Ender {
+impl EndedBy {
     /// The DETAIL for a client whose database is gone.
     pub(super) fn of_database(self) -> &'static str {
         match self {

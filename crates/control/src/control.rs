@@ -20,7 +20,7 @@ use worker::letters::{
 
 use crate::console::show::{Showing, View};
 use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
-use crate::courier::Courier;
+use crate::transfer::Transfer;
 use crate::event::Event;
 use crate::events::{self, EventKind, Events};
 use crate::handover::Handovers;
@@ -324,9 +324,9 @@ impl<S> Control<S> {
         self.spans.last(self.present.now.time, &self.present.active.settings)
     }
 
-    /// Returns the courier that is to be started; [`Event::News`] follows.
-    pub fn next_courier(&mut self) -> Option<Courier<S>> {
-        self.handovers.next_courier()
+    /// Returns the transfer that is to be started; [`Event::News`] follows.
+    pub fn next_transfer(&mut self) -> Option<Transfer<S>> {
+        self.handovers.next_transfer()
     }
 
     /// Returns the next order for a connection to one of our own workers; [`Event::OwnClient`] reports its outcome.

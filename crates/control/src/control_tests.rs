@@ -14,7 +14,7 @@ use config::Overrides;
 use reactor::Ipc;
 use worker::letters::{Order as Task, Standing, Totals};
 
-use crate::courier::{LastWord, News, PATIENCE as STEP_MAX};
+use crate::transfer::{FinalMessage, News, PATIENCE as STEP_MAX};
 use crate::event::Signal;
 use crate::source::{FileReader, Files, first_config};
 
@@ -74,7 +74,7 @@ impl TestControl {
         self.happens(event);
     }
 
-    /// A report of the courier arrives.
+    /// A report of the transfer arrives.
     fn reports(&mut self, handover: u64, news: News) {
         self.happens(Event::News { handover, news });
     }
@@ -632,11 +632,11 @@ fn a_suspend_ends_with_a_signal_and_the_process_with_another() {
     assert!(test.log().contains("FATAL suspend was in progress, going down immediately"));
 }
 
-/// The last word of a courier, and the end at which a new process would receive it.
-fn last_word() -> (News, UnixStream) {
+/// The final message of a transfer, and the end at which a new process would receive it.
+fn final_message() -> (News, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair");
     far.set_nonblocking(true).expect("it need not be waited for");
-    (News::Done(LastWord::over(Ipc::new(near, STEP_MAX).expect("a socket"))), far)
+    (News::Done(FinalMessage::over(Ipc::new(near, STEP_MAX).expect("a socket"))), far)
 }
 
 /// Returns what the new process has received.
@@ -652,20 +652,20 @@ fn everything_is_handed_over_when_all_have_stood_still_twice() {
     let mut test = TestControl::new("handover", 2, "");
     test.says("TAKEOVER 2");
     assert!(test.answer().starts_with("C\0\0\0\rTAKEOVER\0"));
-    let courier = test.control.next_courier().expect("one sets out");
-    assert!(test.control.next_courier().is_none() && courier.path.ends_with("/.s.PGSQL.6432.takeover"));
+    let transfer = test.control.next_transfer().expect("one sets out");
+    assert!(test.control.next_transfer().is_none() && transfer.path.ends_with("/.s.PGSQL.6432.takeover"));
     test.says("TAKEOVER 2");
     assert!(test.answer().contains("an online restart is in progress"));
     test.reports(1, News::Ready);
     let task = Task::Suspend { is_handover: true };
     for _ in 0..2 {
-        assert!(courier.still.try_recv().is_err());
+        assert!(transfer.still.try_recv().is_err());
         for worker in 0..2 {
             let question = test.order(usize::from(worker), &task);
             test.obeyed(worker, question, true);
         }
     }
-    courier.still.try_recv().expect("it is told");
+    transfer.still.try_recv().expect("it is told");
     for command in ["RELOAD", "PAUSE", "KILL_CLIENT 1", "RESUME d", "SHUTDOWN WAIT_FOR_CLIENTS", "SET verbose = 1"] {
         test.says(command);
         assert!(test.answer().contains("an online restart is in progress"), "{command}");
@@ -674,7 +674,7 @@ fn everything_is_handed_over_when_all_have_stood_still_twice() {
     test.happens(Event::Signal(Signal::Hangup));
     test.happens(Event::Signal(Signal::User1));
     assert!(test.letters(0).is_empty() && test.letters(1).is_empty());
-    let (done, new) = last_word();
+    let (done, new) = final_message();
     test.reports(1, done);
     assert_eq!(heard(&new).expect("something"), b"\0\0\0\x05\"Bye\"");
     assert!(matches!(&test.letters(0)[..], [ToWorker::HandedOver]));
@@ -705,11 +705,11 @@ fn a_handover_that_fails_wakes_everybody() {
         "{letters:?}"
     );
     assert!(test.log().contains("ERROR online restart failed, going on: it died"));
-    // The new process dies before it could receive the last word; this process stays in charge.
+    // The new process dies before it could receive the final message; this process stays in charge.
     test.says("TAKEOVER 2");
     test.reports(3, News::Ready);
     drop(test.letters(0));
-    let (done, new) = last_word();
+    let (done, new) = final_message();
     drop(new);
     test.reports(3, done);
     assert!(matches!(&test.letters(0)[..], [ToWorker::ForgetOrder { .. }, ToWorker::WakeUp]));
@@ -733,7 +733,7 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
     let mut test = TestControl::new("called_off", 1, "");
     for number in 1..=4 {
         test.says("TAKEOVER 2");
-        let courier = test.control.next_courier().expect("one sets out");
+        let transfer = test.control.next_transfer().expect("one sets out");
         drop(test.letters(0));
         if number % 2 == 0 {
             test.reports(number, News::Ready);
@@ -746,13 +746,13 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
         let letters = test.letters(0);
         let wakes = letters.iter().filter(|letter| matches!(letter, ToWorker::WakeUp)).count();
         assert_eq!(wakes, usize::from(number % 2 == 0), "{letters:?}");
-        assert_eq!(courier.is_still(), Err("it was called off"));
-        // The next restart has begun when the courier of this one reports.
+        assert_eq!(transfer.is_still(), Err("it was called off"));
+        // The next restart has begun when the transfer of this one reports.
         test.says("TAKEOVER 2");
         drop(test.letters(0));
-        let (done, new) = last_word();
+        let (done, new) = final_message();
         test.reports(number, done);
-        assert!(heard(&new).expect("its end").is_empty(), "it hears no last word");
+        assert!(heard(&new).expect("its end").is_empty(), "it hears no final message");
         test.reports(number, News::Failed("it was called off".to_owned()));
         test.says("PAUSE");
         assert!(test.answer().contains("an online restart is in progress"), "the next one goes on");
@@ -766,7 +766,7 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
     }
 }
 
-/// Formerly the courier said the last word by itself: after a shutdown ordered meanwhile both processes had everything,
+/// Formerly the transfer said the final message by itself: after a shutdown ordered meanwhile both processes had everything,
 /// and this one removed the other's socket file.
 #[test]
 fn who_was_told_to_go_down_does_not_hand_over_any_more() {
@@ -785,9 +785,9 @@ fn who_was_told_to_go_down_does_not_hand_over_any_more() {
         let letters = test.letters(0);
         assert!(!letters.iter().any(|letter| matches!(letter, ToWorker::WakeUp)), "nobody receives: {letters:?}");
         assert!(matches!(letters.last(), Some(ToWorker::Shutdown(Shutdown::Now))), "{letters:?}");
-        let (done, new) = last_word();
+        let (done, new) = final_message();
         test.reports(1, done);
-        assert!(heard(&new).expect("its end").is_empty(), "it hears no last word");
+        assert!(heard(&new).expect("its end").is_empty(), "it hears no final message");
         assert!(test.control.is_over() && !test.control.has_handed_over());
         assert!(test.letters(0).is_empty());
     }

@@ -9,7 +9,7 @@ use base::WorkerId;
 use pool::ClientKey;
 use worker::letters::{ExternalAuth, Found, HashAsker, Hashed, SystemUser, ToControl, Verdict};
 
-use crate::courier::News;
+use crate::transfer::News;
 use crate::http::HttpQuestion;
 use crate::otlp::Posted;
 use crate::own_clients::OwnClientNews;
@@ -98,7 +98,7 @@ pub enum Event {
         /// The result.
         hashed: Hashed,
     },
-    /// A report of the courier of an online restart.
+    /// A report of the transfer of an online restart.
     News {
         /// The number of the online restart.
         handover: u64,

@@ -2,17 +2,17 @@
 //! exit; if a step fails, the old process goes on.
 //!
 //! Always true: one restart is under way at a time; meanwhile orders that would change the transferred state are
-//! refused. The last word is said here and nowhere else, at the moment in which this process hands over, and never
-//! after a shutdown was ordered or the restart was called off: a last word from the courier of such a restart is
+//! refused. The final message is said here and nowhere else, at the moment in which this process hands over, and never
+//! after a shutdown was ordered or the restart was called off: a final message from the transfer of such a restart is
 //! dropped.
-//! Not here: what is transferred and how (`courier`), and how the rest of the process behaves meanwhile (`orders`).
+//! Not here: what is transferred and how (`transfer`), and how the rest of the process behaves meanwhile (`orders`).
 
 use std::sync::mpsc::{self, Sender};
 
 use worker::letters::Ids;
 
 use crate::console::Refusal;
-use crate::courier::{Courier, Hello, LastWord, News, PATIENCE, STILLNESS_MAX, meeting_place};
+use crate::transfer::{Transfer, Hello, FinalMessage, News, PATIENCE, STILLNESS_MAX, meeting_place};
 use crate::packed_events::PackedEvents;
 use crate::present::Present;
 use crate::words_of;
@@ -23,7 +23,7 @@ pub(crate) struct Handovers<S> {
     pub(crate) begun: u64,
     /// The restart that is under way.
     open: Option<Handover>,
-    courier: Option<Courier<S>>,
+    transfer: Option<Transfer<S>>,
     /// A new process has taken over.
     is_done: bool,
 }
@@ -31,16 +31,16 @@ pub(crate) struct Handovers<S> {
 /// An online restart that is under way.
 #[derive(Debug)]
 struct Handover {
-    /// The number of the restart. The courier of one that was called off may still be running.
+    /// The number of the restart. The transfer of one that was called off may still be running.
     number: u64,
-    /// Signals the courier that everything is suspended, with the events so far; dropping it calls the courier back.
+    /// Signals the transfer that everything is suspended, with the events so far; dropping it calls the transfer back.
     still: Sender<PackedEvents>,
     /// How often all workers have reported that they are suspended. A client that was in transit between two workers in
     /// the first round has arrived by the second.
     rounds: u32,
 }
 
-/// The consequence of a courier's report.
+/// The consequence of a transfer's report.
 #[derive(Debug)]
 pub(crate) enum HandoverStep {
     /// All workers are to be suspended.
@@ -53,12 +53,12 @@ pub(crate) enum HandoverStep {
 
 impl<S> Default for Handovers<S> {
     fn default() -> Self {
-        Self { begun: 0, open: None, courier: None, is_done: false }
+        Self { begun: 0, open: None, transfer: None, is_done: false }
     }
 }
 
 impl<S> Handovers<S> {
-    /// Carries out TAKEOVER: creates the courier.
+    /// Carries out TAKEOVER: creates the transfer.
     ///
     /// # Errors
     /// There is no unix socket beside which to meet the new process.
@@ -74,7 +74,7 @@ impl<S> Handovers<S> {
         let number = self.begun;
         let stillness_max = settings.suspend_timeout.map_or(STILLNESS_MAX, |limit| limit + PATIENCE);
         self.open = Some(Handover { number, still, rounds: 0 });
-        self.courier = Some(Courier {
+        self.transfer = Some(Transfer {
             number,
             stillness_max,
             path: meeting_place(&socket),
@@ -87,25 +87,25 @@ impl<S> Handovers<S> {
         Ok(())
     }
 
-    /// Takes the courier that is to be started.
-    pub(crate) fn next_courier(&mut self) -> Option<Courier<S>> {
-        self.courier.take()
+    /// Takes the transfer that is to be started.
+    pub(crate) fn next_transfer(&mut self) -> Option<Transfer<S>> {
+        self.transfer.take()
     }
 
-    /// Handles a courier's report. A report of a restart that was called off, or that arrives during a shutdown, is
-    /// ignored, and its last word is never said.
+    /// Handles a transfer's report. A report of a restart that was called off, or that arrives during a shutdown, is
+    /// ignored, and its final message is never said.
     pub(crate) fn hear(&mut self, number: u64, news: News) -> Option<HandoverStep> {
         self.open.as_ref().filter(|handover| handover.number == number)?;
         Some(match news {
             News::Ready => HandoverStep::StandStill,
-            News::Done(last_word) => self.let_go(last_word),
+            News::Done(final_message) => self.let_go(final_message),
             News::Failed(why) => HandoverStep::Failed(why),
         })
     }
 
     /// Tells the new process, which has everything, that it is alone.
-    fn let_go(&mut self, last_word: LastWord) -> HandoverStep {
-        match last_word.say() {
+    fn let_go(&mut self, final_message: FinalMessage) -> HandoverStep {
+        match final_message.say() {
             Ok(pid) => {
                 self.is_done = true;
                 HandoverStep::Done(pid)
@@ -120,15 +120,15 @@ impl<S> Handovers<S> {
         handover.rounds += 1;
         let is_sure = handover.rounds >= 2;
         if is_sure {
-            // A courier that has given up meanwhile reports that itself.
+            // A transfer that has given up meanwhile reports that itself.
             let _ = handover.still.send(events());
         }
         !is_sure
     }
 
-    /// Forgets the restart; later reports of its courier are ignored.
+    /// Forgets the restart; later reports of its transfer are ignored.
     pub(crate) fn forget(&mut self) {
-        (self.open, self.courier) = (None, None);
+        (self.open, self.transfer) = (None, None);
     }
 
     /// Returns whether a restart is under way.

@@ -10,7 +10,7 @@
 mod asking;
 mod console;
 mod control;
-mod courier;
+mod transfer;
 mod diagnosis;
 mod event;
 mod events;
@@ -53,7 +53,7 @@ mod zones;
 
 pub use console::{errors_reference, reference};
 pub use control::Control;
-pub use courier::{Courier, Hello, LastWord, News, VERSION as HANDOVER_VERSION};
+pub use transfer::{Transfer, Hello, FinalMessage, News, VERSION as HANDOVER_VERSION};
 pub use event::{Event, Signal};
 pub use external_auth::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use http::{HASHINGS_MAX as HTTP_HASHINGS_MAX, HttpAnswer, HttpQuestion};

@@ -3,7 +3,7 @@
 //! Always true: the next process keeps no more of them than of its own, and numbers its own events above those of the
 //! process before, so that a reader of the event stream continues with the last id it has seen. Events of a kind that
 //! another version does not know are left out. Other versions read this: fields may be added, and none renamed.
-//! Not here: how the events travel (`courier`, `successor`).
+//! Not here: how the events travel (`transfer`, `successor`).
 
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ use worker::letters::{Order as Task, ToWorker};
 
 use crate::console::Refusal;
 use crate::control::{Control, TaskPurpose};
-use crate::courier::{News, VERSION};
+use crate::transfer::{News, VERSION};
 use crate::events::EventKind;
 use crate::handover::HandoverStep;
 use crate::orders::suspend_refused;
@@ -43,7 +43,7 @@ impl<S> Control<S> {
         self.handovers.begin(&self.ids, &self.present)
     }
 
-    /// Handles a report of the courier.
+    /// Handles a report of the transfer.
     pub(crate) fn hear_courier(&mut self, number: u64, news: News) {
         match self.handovers.hear(number, news) {
             None => {}
@@ -86,7 +86,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Forgets the restart; later reports of its courier are ignored.
+    /// Forgets the restart; later reports of its transfer are ignored.
     pub(crate) fn forget_handover(&mut self) {
         self.handovers.forget();
         for (question, _) in self.pending_orders.take_back(|purpose| *purpose == TaskPurpose::Handover) {

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
 use crate::control::Control;
-use crate::courier::{Courier, News};
+use crate::transfer::{Transfer, News};
 use crate::event::{Event, Signal};
 use crate::http::{self, HttpAnswer, HttpQuestion};
 use crate::own_clients::{OwnClientNews, OwnClientOrder};
@@ -179,8 +179,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
                 control.handle(clock.now(), Event::Hashed { from, asker, hashed: Err(why) });
             }
         }
-        if let Some(courier) = control.next_courier() {
-            start_courier(courier, &reporter);
+        if let Some(transfer) = control.next_transfer() {
+            start_transfer(transfer, &reporter);
         }
         while let Some(name) = control.next_lookup() {
             let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
@@ -222,10 +222,10 @@ async fn look_up(name: Arc<str>, resolver: Option<Arc<Resolver>>) -> (Arc<str>, 
 }
 
 /// Starts the thread that hands everything over in an online restart.
-fn start_courier<S: Send + AsFd + 'static>(courier: Courier<S>, reporter: &UnboundedSender<(u64, News)>) {
-    let (number, reporter, stranded) = (courier.number, reporter.clone(), reporter.clone());
-    let thread = std::thread::Builder::new().name("courier".to_owned());
-    if let Err(error) = thread.spawn(move || courier.go(|news| drop(reporter.send((number, news))))) {
+fn start_transfer<S: Send + AsFd + 'static>(transfer: Transfer<S>, reporter: &UnboundedSender<(u64, News)>) {
+    let (number, reporter, stranded) = (transfer.number, reporter.clone(), reporter.clone());
+    let thread = std::thread::Builder::new().name("transfer".to_owned());
+    if let Err(error) = thread.spawn(move || transfer.go(|news| drop(reporter.send((number, news))))) {
         let _ = stranded.send((number, News::Failed(format!("cannot start a thread: {error}"))));
     }
 }

@@ -19,7 +19,7 @@ use nix::sys::stat::{Mode, umask};
 use reactor::{Ipc, Listener, Socket};
 use worker::letters::{ActiveConfig, Export, Import, Pair};
 
-use crate::courier::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
+use crate::transfer::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
 use crate::packed_events::PackedEvents;
 use crate::words_of;
 
@@ -132,7 +132,7 @@ impl Predecessor {
     }
 
     fn say(&self, what: &FromNew) -> Result<(), String> {
-        let said = courier::say(&self.ipc, what, &[] as &[Listener]);
+        let said = transfer::say(&self.ipc, what, &[] as &[Listener]);
         said.map_err(|error| format!("the old process is gone: {}", words_of(&error)))
     }
 }

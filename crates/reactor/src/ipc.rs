@@ -2,7 +2,7 @@
 //!
 //! Always true: a letter arrives whole, with the descriptors that were sent with it, or not at all; a letter takes no
 //! longer than its time limit, however slowly its bytes come or are taken; the kernel tells who is at the other end.
-//! Not here: the contents of the letters (`control::courier`).
+//! Not here: the contents of the letters (`control::transfer`).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

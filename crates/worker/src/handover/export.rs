@@ -4,7 +4,7 @@
 //! Always true: only what is at rest is packed, and nothing is touched from then on, so that this process can continue
 //! if the other one fails, and only the other one sends anything if it does not; connections with TLS, replication
 //! streams and those of the control thread stay behind.
-//! Not here: what is packed (`parcel`), the transport (`control::courier`).
+//! Not here: what is packed (`parcel`), the transport (`control::transfer`).
 
 use measure::Closed;
 use pool::{PoolKey, ServerKey, State};

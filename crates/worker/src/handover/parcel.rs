@@ -2,7 +2,7 @@
 //!
 //! Always true: these are plain values, with names wherever the other process assigns numbers of its own; parameters
 //! and statements are written out, so that a process with other settings can use them. Whoever adds or removes a field
-//! here raises `control::courier::VERSION`, unless the field has a default that was the only meaning before.
+//! here raises `control::transfer::VERSION`, unless the field has a default that was the only meaning before.
 //! Not here: packing (`export`), unpacking (`import`), the transport (`control`).
 
 use std::collections::BTreeMap;

@@ -45,8 +45,8 @@ impl World {
         while self.thread.control.next_posting().is_some() {
             self.answer_later(Asked::Posting);
         }
-        if let Some(courier) = self.thread.control.next_courier() {
-            self.courier_sets_out(courier);
+        if let Some(transfer) = self.thread.control.next_transfer() {
+            self.courier_sets_out(transfer);
         }
         self.courier_waits();
         self.carry_own_clients();

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::mpsc::Receiver;
 
-use control::Courier;
+use control::Transfer;
 use worker::letters::{Import, Parcel};
 
 use crate::sim::io::SimSocket;
@@ -17,7 +17,7 @@ pub(crate) struct Handover {
     pub(crate) dice: u64,
     /// Whether the new process comes up.
     pub(crate) succeeds: bool,
-    pub(crate) courier: Courier<SimSocket>,
+    pub(crate) transfer: Transfer<SimSocket>,
     /// The worker that packs next, once everything stands still.
     pub(crate) packs: u8,
     pub(crate) parcels: Option<Receiver<Parcel<SimSocket>>>,

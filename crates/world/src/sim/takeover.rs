@@ -1,4 +1,4 @@
-//! Online restarts: what the control threads of two processes do, and the courier between them.
+//! Online restarts: what the control threads of two processes do, and the transfer between them.
 //!
 //! Always true: the old process does not use a connection that was packed, neither before nor after the outcome is
 //! known; a new process gets everything that can be passed on, and reads its own files.
@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use base::WorkerId;
-use control::{Courier, Event, HANDOVER_VERSION, LastWord, News};
+use control::{Transfer, Event, HANDOVER_VERSION, FinalMessage, News};
 use worker::letters::{ActiveConfig, Cursor, Export, Import, Parcel, ToWorker};
 
 use crate::checks::witness::Charge;
@@ -32,20 +32,20 @@ impl World {
         }
     }
 
-    /// The control thread sends a courier to the new process, which is ready to serve.
-    pub(crate) fn courier_sets_out(&mut self, courier: Courier<SimSocket>) {
+    /// The control thread sends a transfer to the new process, which is ready to serve.
+    pub(crate) fn courier_sets_out(&mut self, transfer: Transfer<SimSocket>) {
         let Some((dice, succeeds)) = self.operator.comes.take() else { return };
-        let number = courier.number;
+        let number = transfer.number;
         let (import, packed) = (Import::default(), Vec::new());
-        self.operator.handover = Some(Handover { dice, succeeds, courier, packs: 0, parcels: None, import, packed });
+        self.operator.handover = Some(Handover { dice, succeeds, transfer, packs: 0, parcels: None, import, packed });
         self.control_hears(Event::News { handover: number, news: News::Ready });
     }
 
     /// Begins to pack once everything stands still, or calls the restart off.
     pub(crate) fn courier_waits(&mut self) {
         let Some(handover) = &mut self.operator.handover else { return };
-        match handover.courier.is_still() {
-            Ok(true) => handover.parcels = handover.courier.pack(WorkerId(0), Cursor::Start),
+        match handover.transfer.is_still() {
+            Ok(true) => handover.parcels = handover.transfer.pack(WorkerId(0), Cursor::Start),
             Ok(false) => {}
             Err(_) => {
                 self.witness.count("online restarts called off");
@@ -79,7 +79,7 @@ impl World {
             handover.packs += 1;
         }
         let from = next.unwrap_or(Cursor::Start);
-        let parcels = handover.courier.pack(WorkerId(handover.packs), from);
+        let parcels = handover.transfer.pack(WorkerId(handover.packs), from);
         match parcels {
             Some(_) => handover.parcels = parcels,
             None if handover.succeeds => self.take_over(),
@@ -91,7 +91,7 @@ impl World {
     /// The new process does not come up, and the old one continues.
     pub(crate) fn end_handover(&mut self, dice: u64) {
         let is_it = |handover: &Handover| handover.dice == dice;
-        let Some(number) = self.operator.handover.as_ref().filter(|one| is_it(one)).map(|one| one.courier.number)
+        let Some(number) = self.operator.handover.as_ref().filter(|one| is_it(one)).map(|one| one.transfer.number)
         else {
             return;
         };
@@ -112,9 +112,9 @@ impl World {
     /// The new process has everything, and the old one lets go.
     fn take_over(&mut self) {
         self.check_packed();
-        let Some(Handover { dice, import, courier, .. }) = self.operator.handover.take() else { return };
-        let last_word = LastWord::new(|| Ok(None));
-        self.control_hears(Event::News { handover: courier.number, news: News::Done(last_word) });
+        let Some(Handover { dice, import, transfer, .. }) = self.operator.handover.take() else { return };
+        let final_message = FinalMessage::new(|| Ok(None));
+        self.control_hears(Event::News { handover: transfer.number, news: News::Done(final_message) });
         if !self.thread.control.has_handed_over() {
             self.witness.accuse(Charge::NotServed, "the old process does not let go".to_owned());
             return;
@@ -131,7 +131,7 @@ impl World {
         let mut dice = Dice::new(dice, 7);
         let count = if dice.chance(600) { self.serving_workers.len() as u64 } else { dice.among(1..=4) } as u8;
         let mut active = self.read_new_files(count, &mut dice);
-        courier.hello.shape(&mut active);
+        transfer.hello.shape(&mut active);
         let active = Arc::new(active);
         self.active = active.clone();
         self.checkers.in_force(&active, self.witness.now);

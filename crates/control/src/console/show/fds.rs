@@ -1,7 +1,7 @@
 //! `SHOW FDS`: the clients and servers that an online restart hands over, with PgBouncer's columns.
 //!
 //! Always true: the table contains no descriptors and no secrets. PgBouncer hands over its sockets by this command;
-//! here a new process receives everything through a separate channel (`courier`), so that a console user cannot take
+//! here a new process receives everything through a separate channel (`transfer`), so that a console user cannot take
 //! connections.
 
 use worker::letters::{Parts, Row};

@@ -1,9 +1,9 @@
-//! The dialogue between the two processes of an online restart, and the courier, which conducts it for the old process.
+//! The dialogue between the two processes of an online restart, and the transfer, which conducts it for the old process.
 //!
 //! Always true: the old process keeps everything until the new one reports that it has everything, and the old process
 //! confirms that it has let go before the new one uses any of it; if anything fails earlier, the old process goes on.
 //! Only a process of the same operating system user is accepted; every wait is bounded, and ends when the other process
-//! is gone. The courier never says the last word: the control thread does ([`LastWord`]), because it alone knows
+//! is gone. The transfer never says the final message: the control thread does ([`FinalMessage`]), because it alone knows
 //! whether it may be said.
 //! Not here: when everything is suspended and who may let go (`handover`), what is packed (`worker`), and the new
 //! process (`successor`).
@@ -102,23 +102,23 @@ impl From<ListenAddress> for Bound {
     }
 }
 
-/// What the courier reports to the control thread.
+/// What the transfer reports to the control thread.
 #[derive(Debug)]
 pub enum News {
     /// The new process is ready to serve, and waits for the old one to be suspended.
     Ready,
     /// The new process has everything, and waits to hear that it is alone.
-    Done(LastWord),
+    Done(FinalMessage),
     /// The transfer has failed.
     Failed(String),
 }
 
 /// The confirmation that this process lets go. If it is dropped unsaid, the other process may use nothing.
-pub struct LastWord(Box<SayBye>);
+pub struct FinalMessage(Box<SendsFinal>);
 
-type SayBye = dyn FnOnce() -> io::Result<Option<u32>> + Send;
+type SendsFinal = dyn FnOnce() -> io::Result<Option<u32>> + Send;
 
-impl LastWord {
+impl FinalMessage {
     /// `say` sends the confirmation at once, and returns the number of the other process if it can be known.
     #[must_use]
     pub fn new(say: impl FnOnce() -> io::Result<Option<u32>> + Send + 'static) -> Self {
@@ -145,14 +145,14 @@ impl LastWord {
     }
 }
 
-impl fmt::Debug for LastWord {
+impl fmt::Debug for FinalMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LastWord").finish_non_exhaustive()
+        f.debug_struct("FinalMessage").finish_non_exhaustive()
     }
 }
 
 /// Transfers everything to the new process.
-pub struct Courier<S> {
+pub struct Transfer<S> {
     /// The number of the online restart.
     pub number: u64,
     pub(crate) path: String,
@@ -167,7 +167,7 @@ pub struct Courier<S> {
     pub(crate) still: Receiver<PackedEvents>,
 }
 
-impl<S> Courier<S> {
+impl<S> Transfer<S> {
     /// Returns whether everything is suspended by now.
     ///
     /// # Errors
@@ -188,16 +188,16 @@ impl<S> Courier<S> {
     }
 }
 
-impl<S: AsFd> Courier<S> {
+impl<S: AsFd> Transfer<S> {
     /// Conducts the whole transfer. `report` receives the news for the control thread.
     pub(crate) fn go(self, report: impl Fn(News)) {
         match self.carry(&report) {
-            Ok(last_word) => report(News::Done(last_word)),
+            Ok(final_message) => report(News::Done(final_message)),
             Err(why) => report(News::Failed(why)),
         }
     }
 
-    fn carry(self, report: &impl Fn(News)) -> Result<LastWord, String> {
+    fn carry(self, report: &impl Fn(News)) -> Result<FinalMessage, String> {
         let failed = |what: &str| {
             let what = what.to_owned();
             move |error: io::Error| format!("{what}: {}", crate::words_of(&error))
@@ -216,7 +216,7 @@ impl<S: AsFd> Courier<S> {
         let hello = FromOld::Hello(Hello { listen_addresses, ..self.hello });
         say(&ipc, &hello, &listeners).map_err(failed("cannot greet the new process"))?;
         drop(listeners);
-        let this = Courier { hello: Hello::nothing(), ..self };
+        let this = Transfer { hello: Hello::nothing(), ..self };
         match hear(&ipc).map_err(failed("the new process did not come up"))? {
             Some(FromNew::Go) => {}
             other => return Err(format!("the new process did not come up ({other:?})")),
@@ -225,7 +225,7 @@ impl<S: AsFd> Courier<S> {
         let events = this.await_stillness(&ipc)?;
         this.carry_all(&ipc, events).map_err(failed("the new process was lost on the way"))?;
         match hear(&ipc).map_err(failed("the new process did not take over"))? {
-            Some(FromNew::Done) => Ok(LastWord::over(ipc)),
+            Some(FromNew::Done) => Ok(FinalMessage::over(ipc)),
             other => Err(format!("the new process did not take over ({other:?})")),
         }
     }
@@ -338,7 +338,7 @@ pub(crate) fn meeting_place(socket: &str) -> String {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the suspension may take where `suspend_timeout` sets no limit.
 pub(crate) const STILLNESS_MAX: Duration = Duration::from_secs(600);
-/// Interval at which the courier checks, during the suspension, whether the new process is still there.
+/// Interval at which the transfer checks, during the suspension, whether the new process is still there.
 const GLANCE: Duration = Duration::from_millis(100);
 const CALLED_OFF: &str = "it was called off";
 

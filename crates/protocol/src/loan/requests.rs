@@ -107,7 +107,7 @@ pub enum NextStep {
 }
 
 /// The progress through the bytes of a client.
-pub(super) struct Course<'b, S> {
+pub(super) struct Progress<'b, S> {
     pub(super) bytes: &'b [u8],
     /// The first byte that has not been sent.
     start: usize,
@@ -117,7 +117,7 @@ pub(super) struct Course<'b, S> {
     to_server: &'b mut S,
 }
 
-impl<S: ToServer> Course<'_, S> {
+impl<S: ToServer> Progress<'_, S> {
     /// Sends the bytes before a message.
     pub(super) fn send_before(&mut self, piece: &Piece) {
         self.to_server.part(self.start..piece.range.start);
@@ -132,7 +132,7 @@ impl<S: ToServer> Course<'_, S> {
 }
 
 /// The stages that process each message, in this order.
-struct Stations<'a> {
+struct Stages<'a> {
     refusals: Option<Rc<PinRules>>,
     reading: Option<Reading<'a>>,
     following: Following<'a>,
@@ -162,7 +162,7 @@ impl Requests<'_> {
             tracked: self.tracked,
             tally: Tally::default(),
         };
-        let mut stations = Stations {
+        let mut stages = Stages {
             refusals: self.refusals.take(),
             reading: follows.then(|| Reading::new(self.texts, function_catalog, client, self.tracked, self.now)),
             following,
@@ -173,35 +173,35 @@ impl Requests<'_> {
         server.is_verified = false;
         let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
         let is_between = is_between && client.session_effects.as_mut().is_none_or(|effects| effects.begins_request());
-        keep_for_again(client, server, bytes, stations.following.kept());
-        let mut course = Course { bytes, start: 0, at: 0, begun: 0, to_server };
+        keep_for_again(client, server, bytes, stages.following.kept());
+        let mut progress = Progress { bytes, start: 0, at: 0, begun: 0, to_server };
         let (mut waits, mut next_step) = (false, NextStep::Go);
-        while course.at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
-            waits = self.one_by_one && client.next_waits(&server.exchange, bytes[course.at])
-                || client.unnamed.is_in_doubt(&server.exchange) && client.unnamed_waits(&bytes[course.at..])
-                || client.names_wait(&server.exchange, bytes[course.at]);
+        while progress.at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
+            waits = self.one_by_one && client.next_waits(&server.exchange, bytes[progress.at])
+                || client.unnamed.is_in_doubt(&server.exchange) && client.unnamed_waits(&bytes[progress.at..])
+                || client.names_wait(&server.exchange, bytes[progress.at]);
             if waits {
                 break;
             }
-            if let Some((kind, length)) = plain_part(&bytes[course.at..])
+            if let Some((kind, length)) = plain_part(&bytes[progress.at..])
                 && length <= self.length_max as usize
-                && stations.may_pass(client, server, kind)
+                && stages.may_pass(client, server, kind)
             {
-                if let (frontend::EXECUTE, Some(_), Some(names)) = (kind, &stations.reading, &mut client.names) {
+                if let (frontend::EXECUTE, Some(_), Some(names)) = (kind, &stages.reading, &mut client.names) {
                     names.executes(server.exchange.number());
                 }
-                client.scanner.pass(&bytes[course.at..]);
+                client.scanner.pass(&bytes[progress.at..]);
                 client.fate = RequestFate::Forward;
                 _ = server.exchange.asked(kind);
-                course.at += length;
+                progress.at += length;
                 continue;
             }
-            let piece = match client.scanner.next(bytes, course.at, self.length_max) {
+            let piece = match client.scanner.next(bytes, progress.at, self.length_max) {
                 Step::Piece(piece) => piece,
                 Step::More => {
                     // The torn header is kept by the scanner and sent with the rest of its message.
-                    course.to_server.part(course.start..course.at);
-                    course.start = bytes.len();
+                    progress.to_server.part(progress.start..progress.at);
+                    progress.start = bytes.len();
                     break;
                 }
                 Step::Bad { .. } => {
@@ -209,12 +209,12 @@ impl Requests<'_> {
                     break;
                 }
             };
-            if let Err(end) = stations.take(client, server, &mut course, &piece) {
+            if let Err(end) = stages.take(client, server, &mut progress, &piece) {
                 next_step = end;
                 break;
             }
         }
-        let Course { start, at, begun, .. } = course;
+        let Progress { start, at, begun, .. } = progress;
         waits |= server.exchange.is_full();
         if next_step == NextStep::Go && waits && at < bytes.len() {
             next_step = NextStep::Hold(at);
@@ -229,16 +229,16 @@ impl Requests<'_> {
             }
         }
         // A client that creates functions repeatedly is reported once, until its transaction has ended.
-        let makes = stations.reading.is_some_and(|reading| reading.makes_functions);
+        let makes = stages.reading.is_some_and(|reading| reading.makes_functions);
         let makes_functions = makes && !server.makes_functions;
         server.makes_functions |= makes_functions;
         let is_alone = start == 0 && end == bytes.len() && is_between;
-        let tally = stations.following.tally;
+        let tally = stages.following.tally;
         Forwarded { unsent: start..end, next_step, waits, begun, tally, makes_functions, is_alone }
     }
 }
 
-impl Stations<'_> {
+impl Stages<'_> {
     /// Whether the stages have nothing to do for a [`plain_part`] but to count it.
     fn may_pass(&self, client: &ClientSession, server: &ServerSession, kind: u8) -> bool {
         let is_plain = client.session_effects.is_none()
@@ -262,45 +262,45 @@ impl Stations<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
     ) -> Result<(), NextStep> {
-        let bytes = course.bytes;
+        let bytes = progress.bytes;
         if let (Some(rules), Some(reading)) = (&self.refusals, &mut self.reading)
             && let Some(mut message) = reading.refused(rules, client, piece, bytes)
         {
             message.extend_from_slice(&bytes[piece.range.end..]);
             return Err(NextStep::Instead(message));
         }
-        if self.following.deallocates(client, server, course, piece) {
-            course.begun += 1;
-            (course.start, course.at) = (piece.range.end, piece.range.end);
+        if self.following.deallocates(client, server, progress, piece) {
+            progress.begun += 1;
+            (progress.start, progress.at) = (piece.range.end, piece.range.end);
             return Ok(());
         }
         if std::mem::take(&mut self.has_read) {
             server.server_statements.comes_again(&server.exchange);
         } else {
-            self.read(client, server, course, piece);
+            self.read(client, server, progress, piece);
         }
         if self.refuses_queries && piece.kind == frontend::QUERY && matches!(piece.part, Part::First { .. }) {
             client.fate = RequestFate::Drop;
             return Err(NextStep::Fail(Fault::QueryDisallowed));
         }
         let was_at_rest = server.exchange.owes_client_nothing();
-        match self.following.take(client, server, course, piece) {
+        match self.following.take(client, server, progress, piece) {
             Taken::Not => {}
             Taken::Counted => {
-                course.at = piece.range.end;
-                course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
+                progress.at = piece.range.end;
+                progress.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
                 return Ok(());
             }
             Taken::UpTo(here) => {
-                (course.start, course.at) = (here, piece.range.end);
-                course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
+                (progress.start, progress.at) = (here, piece.range.end);
+                progress.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
                 return Ok(());
             }
             Taken::Waits(instead) => {
-                course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
+                progress.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
                 // The message begins anew when it comes again.
                 (client.scanner, client.fate) = (Scanner::default(), RequestFate::Forward);
                 return Err(instead.map_or(NextStep::Hold(piece.range.start), NextStep::HoldInstead));
@@ -320,14 +320,14 @@ impl Stations<'_> {
             }
             count(client, server, counted(server, piece.kind, body_bytes)).map_err(NextStep::Fail)?;
             let begins = was_at_rest && !server.exchange.owes_client_nothing();
-            course.begun += u32::from(begins_query(begins));
+            progress.begun += u32::from(begins_query(begins));
             if carried > 0 && client.fate == RequestFate::Forward {
                 let torn = &client.scanner.header()[..usize::from(carried)];
-                course.to_server.send(Bytes::Own(torn.to_vec()));
+                progress.to_server.send(Bytes::Own(torn.to_vec()));
             }
         }
-        course.start = dropped(client, piece, course.start, course.to_server);
-        course.at = piece.range.end;
+        progress.start = dropped(client, piece, progress.start, progress.to_server);
+        progress.at = piece.range.end;
         Ok(())
     }
 
@@ -336,20 +336,20 @@ impl Stations<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
     ) {
         let Some(reading) = &mut self.reading else { return };
-        if self.following.max == 0 && may_name_ours(piece, course.bytes) {
+        if self.following.max == 0 && may_name_ours(piece, progress.bytes) {
             server.setting_statements.doubt();
         }
-        reading.read(client, self.following.statement_registry, piece, course.bytes);
+        reading.read(client, self.following.statement_registry, piece, progress.bytes);
         server.placeholders |= reading.placeholders;
         if let Some(effects) = &mut client.session_effects {
             effects.note_place(server.exchange.number());
         }
         if let Some(class) = reading.says_names.take() {
-            self.following.brings(client, server, course, piece, &class);
+            self.following.brings(client, server, progress, piece, &class);
         } else if piece.kind == frontend::EXECUTE
             && matches!(piece.part, Part::First { .. })
             && let Some(names) = &mut client.names
@@ -360,8 +360,8 @@ impl Stations<'_> {
             reading.note_asker(client.user);
             let is_between = server.exchange.owes_nothing() && server.exchange.is_proven();
             if asking == Asking::First && is_between && server.sequence_owner.are_others() {
-                course.send_before(piece);
-                server.forget_sequences(self.client_key, course.to_server);
+                progress.send_before(piece);
+                server.forget_sequences(self.client_key, progress.to_server);
             }
         }
     }

@@ -15,7 +15,7 @@ use wire::{Piece, frontend, write};
 
 use super::client_session::{ClientSession, RequestFate};
 use super::reading::drops_names;
-use super::requests::{Course, ToServer};
+use super::requests::{Progress, ToServer};
 use super::server_session::ServerSession;
 use crate::exchange::{Asked, Exchange};
 use crate::fault::Fault;
@@ -97,30 +97,30 @@ impl Following<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
     ) -> Taken {
         if client.fate == RequestFate::Collect {
-            return self.goes_on(client, server, course, piece);
+            return self.goes_on(client, server, progress, piece);
         }
         let Part::First { body_bytes, .. } = piece.part else { return Taken::Not };
         let body_bytes = body_bytes as usize;
         match piece.kind {
             kind if self.max > 0 && prepared::concerns(kind) && is_read(server) => {
-                return self.begins(client, server, course, piece, body_bytes);
+                return self.begins(client, server, progress, piece, body_bytes);
             }
             // A query is searched for names when it is complete, before the server has any of it.
             frontend::QUERY if !piece.is_whole() && self.may_say_names(client, server, body_bytes) => {
-                return self.collect(client, course, piece, body_bytes);
+                return self.collect(client, progress, piece, body_bytes);
             }
             frontend::QUERY if is_read(server) => {
-                let text = piece.is_whole().then(|| &course.bytes[piece.body.clone()]);
+                let text = piece.is_whole().then(|| &progress.bytes[piece.body.clone()]);
                 forget_unnamed(client, server, text);
             }
             frontend::PARSE if self.max > 0 && server.exchange.is_skipping() => {
-                let body = &course.bytes[piece.body.clone()];
+                let body = &progress.bytes[piece.body.clone()];
                 if is_name_to_come(body, body_bytes) {
-                    return self.collect(client, course, piece, body_bytes);
+                    return self.collect(client, progress, piece, body_bytes);
                 }
                 skip_name(client, body);
             }
@@ -136,7 +136,7 @@ impl Following<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
     ) -> bool {
         let is_fit = self.max > 0
@@ -146,7 +146,7 @@ impl Following<'_> {
             && server.exchange.is_proven()
             && server.exchange.status() != TxStatus::Failed;
         let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return false };
-        let text = course.bytes[piece.body.clone()].split_last().map(|(_, text)| text).unwrap_or_default();
+        let text = progress.bytes[piece.body.clone()].split_last().map(|(_, text)| text).unwrap_or_default();
         let Some(name) = route::deallocated(text, Dialect::default()) else { return false };
         if !names.deallocate(name.as_bytes()) {
             return false;
@@ -157,7 +157,7 @@ impl Following<'_> {
         write::query(&mut out, "DEALLOCATE TRUNKLINE_GONE");
         server.exchange.asked(frontend::QUERY);
         server.repeatable.forget();
-        course.insert(piece, [Bytes::Own(out)]);
+        progress.insert(piece, [Bytes::Own(out)]);
         true
     }
 
@@ -168,7 +168,7 @@ impl Following<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
         class: &Class,
     ) {
@@ -190,7 +190,7 @@ impl Following<'_> {
         server.server_statements.bring_own(&mentioned, names, &mut server.exchange, &mut out);
         if !out.is_empty() {
             server.repeatable.forget();
-            course.insert(piece, [Bytes::Own(out)]);
+            progress.insert(piece, [Bytes::Own(out)]);
         }
         match piece.kind {
             _ if !drops_names => {}
@@ -204,11 +204,11 @@ impl Following<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
         body_bytes: usize,
     ) -> Taken {
-        let (body, behind) = (&course.bytes[piece.body.clone()], &course.bytes[piece.body.start..]);
+        let (body, behind) = (&progress.bytes[piece.body.clone()], &progress.bytes[piece.body.start..]);
         let mut out = Vec::new();
         let way = match prepared::head(piece.kind, body, body_bytes) {
             Ok(Head::Plain) => {
@@ -216,13 +216,13 @@ impl Following<'_> {
                 self.plain(client, server, piece.kind, body, (extent, body_bytes, behind), &mut out)
             }
             Ok(Head::Named(ask)) => self.ask(client, server, (ask, body_bytes, behind), &mut out),
-            Ok(Head::More) => return self.collect(client, course, piece, body_bytes),
+            Ok(Head::More) => return self.collect(client, progress, piece, body_bytes),
             Err(fault) => Err(fault),
         };
         match way {
             Ok(Way::AsItIs) => {
                 if !out.is_empty() {
-                    course.insert(piece, out);
+                    progress.insert(piece, out);
                 }
                 Taken::Not
             }
@@ -232,17 +232,17 @@ impl Following<'_> {
             }
             Ok(Way::Counted) => {
                 out.push(Bytes::Own(from_header(client, body)));
-                course.insert(piece, out);
+                progress.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.end)
             }
             Ok(Way::Replaced(end)) => {
-                course.insert(piece, out);
+                progress.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.body.start + end)
             }
             Ok(Way::Waits) => {
-                course.insert(piece, out);
+                progress.insert(piece, out);
                 // The header may have come in parts.
                 let is_whole = matches!(piece.part, Part::First { carried: 0, .. });
                 Taken::Waits(if is_whole { None } else { Some(from_header(client, behind)) })
@@ -325,12 +325,12 @@ impl Following<'_> {
     fn collect(
         &mut self,
         client: &mut ClientSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
         body_bytes: usize,
     ) -> Taken {
-        course.send_before(piece);
-        let body = &course.bytes[piece.body.clone()];
+        progress.send_before(piece);
+        let body = &progress.bytes[piece.body.clone()];
         // Only received bytes are charged, so that a claimed length takes no room from others; a statement that can never
         // have room is not waited for.
         if piece.kind == frontend::PARSE && body_bytes > HELD_BYTES_MAX {
@@ -350,7 +350,7 @@ impl Following<'_> {
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        course: &mut Course<'_, impl ToServer>,
+        progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
     ) -> Taken {
         let Some(mut collected) = client.collected.take() else { return Taken::Not };
@@ -358,7 +358,7 @@ impl Following<'_> {
         if let Err(full) = collected.charge.grow(piece.body.len()) {
             return wrong(client, full);
         }
-        collected.bytes.extend_from_slice(&course.bytes[piece.body.clone()]);
+        collected.bytes.extend_from_slice(&progress.bytes[piece.body.clone()]);
         let is_query = piece.kind == frontend::QUERY;
         let head = if is_query && collected.bytes.len() < collected.body_bytes {
             Ok(Head::More)
@@ -399,25 +399,25 @@ impl Following<'_> {
         };
         match way {
             Ok(Way::Replaced(end)) => {
-                course.insert(piece, out);
+                progress.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.start + end - before)
             }
             Ok(Way::Counted) => {
                 out.push(Bytes::Own(from_header(client, bytes)));
-                course.insert(piece, out);
+                progress.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.end)
             }
             Ok(Way::Waits) => {
-                course.insert(piece, out);
+                progress.insert(piece, out);
                 let mut message = from_header(client, bytes);
-                message.extend_from_slice(&course.bytes[piece.range.end..]);
+                message.extend_from_slice(&progress.bytes[piece.range.end..]);
                 Taken::Waits(Some(message))
             }
             Ok(Way::AsItIs) if server.exchange.asked(piece.kind) == Asked::Forward => {
                 out.push(Bytes::Own([client.scanner.header(), &bytes[..before]].concat()));
-                course.insert(piece, out);
+                progress.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.start)
             }

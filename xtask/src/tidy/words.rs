@@ -16,6 +16,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         statics(path, &source, findings);
         unsafe_code(path, &source, findings);
         markers_in_source(path, &source, findings);
+        former_names(path, &source, findings);
     }
     promises(tree, findings);
     markers_in_pages(tree, findings);
@@ -104,6 +105,19 @@ fn markers_in_source(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Types with a name that was given up for a better one.
+fn former_names(path: &str, source: &Source, findings: &mut Vec<Finding>) {
+    if !path.starts_with("crates/") {
+        return;
+    }
+    for pair in source.tokens().windows(2) {
+        let [(line, Token::Word("struct" | "enum" | "trait" | "type")), (_, Token::Word(name))] = pair else { continue };
+        if let Some((_, instead)) = FORMER_NAMES.iter().find(|(former, _)| former == name) {
+            findings.push(Finding::new(path, *line, format!("`{name}` is a name that was given up: say {instead}")));
+        }
+    }
+}
+
 fn markers_in_pages(tree: &Tree, findings: &mut Vec<Finding>) {
     for ending in [".md", ".toml", ".talk", ".txt", ".sh", ".py", "Makefile", ".ci/run"] {
         for (path, text) in tree.ending(ending) {
@@ -134,6 +148,20 @@ fn promises(tree: &Tree, findings: &mut Vec<Finding>) {
         }
     }
 }
+
+/// Names that a PostgreSQL engineer would not have guessed, and what they were.
+const FORMER_NAMES: [(&str, &str); 10] = [
+    ("Courier", "`Transfer`: what carries an online restart"),
+    ("Ender", "`EndedBy`: who ended a server or a client"),
+    ("Farewell", "the message: `Terminate`, a FATAL error"),
+    ("Hindrance", "`WaitCause`: why a client was not served"),
+    ("LastWord", "`FinalMessage` of an online restart"),
+    ("Spell", "`WaitPeriod`: a time in which clients of a pool wait"),
+    ("Stations", "`Stages` of a message"),
+    ("Surprise", "`ProtocolViolation`"),
+    ("Then", "`NextStep`"),
+    ("Unfit", "`Unlendable`: why a server is not lent any more"),
+];
 
 struct Rule {
     wanted: &'static str,
@@ -184,6 +212,15 @@ mod tests {
         let mut findings = Vec::new();
         check(&Tree::of(&[(path, text)]), &mut findings);
         findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_name_that_was_given_up_does_not_come_back() {
+        let text = "//! Of it.\n\nenum Spell { Begins }\n\nfn spell(spell: Spell) {}\n";
+        assert_eq!(
+            found("crates/pool/src/wait.rs", text),
+            ["crates/pool/src/wait.rs:3: `Spell` is a name that was given up: say `WaitPeriod`: a time in which clients of a pool wait"]
+        );
     }
 
     fn lines(path: &str, text: &str) -> Vec<usize> {

@@ -20,7 +20,6 @@ use worker::letters::{
 
 use crate::console::show::{Showing, View};
 use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
-use crate::transfer::Transfer;
 use crate::event::Event;
 use crate::events::{self, EventKind, Events};
 use crate::handover::Handovers;
@@ -43,6 +42,7 @@ use crate::sweeper::{self, Sweeper};
 use crate::system_users::{self, SystemUsers};
 use crate::timed_pauses::TimedPauses;
 use crate::tracers::Tracers;
+use crate::transfer::Transfer;
 use crate::zones::Zones;
 use crate::{external_auth, secrets};
 

@@ -14,9 +14,9 @@ use config::Overrides;
 use reactor::Ipc;
 use worker::letters::{Order as Task, Standing, Totals};
 
-use crate::transfer::{FinalMessage, News, PATIENCE as STEP_MAX};
 use crate::event::Signal;
 use crate::source::{FileReader, Files, first_config};
+use crate::transfer::{FinalMessage, News, PATIENCE as STEP_MAX};
 
 type Letters = Arc<Mutex<Vec<ToWorker<()>>>>;
 

@@ -9,10 +9,10 @@ use base::WorkerId;
 use pool::ClientKey;
 use worker::letters::{ExternalAuth, Found, HashAsker, Hashed, SystemUser, ToControl, Verdict};
 
-use crate::transfer::News;
 use crate::http::HttpQuestion;
 use crate::otlp::Posted;
 use crate::own_clients::OwnClientNews;
+use crate::transfer::News;
 use crate::zones::Serial;
 
 /// An operating system signal.

@@ -12,9 +12,9 @@ use std::sync::mpsc::{self, Sender};
 use worker::letters::Ids;
 
 use crate::console::Refusal;
-use crate::transfer::{Transfer, Hello, FinalMessage, News, PATIENCE, STILLNESS_MAX, meeting_place};
 use crate::packed_events::PackedEvents;
 use crate::present::Present;
+use crate::transfer::{FinalMessage, Hello, News, PATIENCE, STILLNESS_MAX, Transfer, meeting_place};
 use crate::words_of;
 
 /// The online restarts of this process.

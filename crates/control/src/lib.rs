@@ -10,7 +10,6 @@
 mod asking;
 mod console;
 mod control;
-mod transfer;
 mod diagnosis;
 mod event;
 mod events;
@@ -49,11 +48,11 @@ mod timed_pauses;
 mod tls;
 mod tracers;
 mod tracing;
+mod transfer;
 mod zones;
 
 pub use console::{errors_reference, reference};
 pub use control::Control;
-pub use transfer::{Transfer, Hello, FinalMessage, News, VERSION as HANDOVER_VERSION};
 pub use event::{Event, Signal};
 pub use external_auth::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use http::{HASHINGS_MAX as HTTP_HASHINGS_MAX, HttpAnswer, HttpQuestion};
@@ -73,6 +72,7 @@ pub use source::{
 pub use successor::{HandedOver, Predecessor};
 pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, SystemUserQuestion};
 pub use tls::read_tls;
+pub use transfer::{FinalMessage, Hello, News, Transfer, VERSION as HANDOVER_VERSION};
 pub use zones::Serial;
 
 /// The version of PgBouncer that Trunkline stands in for; scripts query it.

@@ -8,10 +8,10 @@ use worker::letters::{Order as Task, ToWorker};
 
 use crate::console::Refusal;
 use crate::control::{Control, TaskPurpose};
-use crate::transfer::{News, VERSION};
 use crate::events::EventKind;
 use crate::handover::HandoverStep;
 use crate::orders::suspend_refused;
+use crate::transfer::{News, VERSION};
 
 impl<S> Control<S> {
     /// Returns whether the process ends because a new process has taken over.

@@ -22,13 +22,13 @@ use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
 use crate::control::Control;
-use crate::transfer::{Transfer, News};
 use crate::event::{Event, Signal};
 use crate::http::{self, HttpAnswer, HttpQuestion};
 use crate::own_clients::{OwnClientNews, OwnClientOrder};
 use crate::present::Moment;
 use crate::resolver::{CurrentResolver, Resolver};
 use crate::system_users::SystemUserQuestion;
+use crate::transfer::{News, Transfer};
 use crate::zones::Serial;
 use crate::{external_auth, hashings, names, otlp, source};
 

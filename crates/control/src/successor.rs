@@ -19,8 +19,8 @@ use nix::sys::stat::{Mode, umask};
 use reactor::{Ipc, Listener, Socket};
 use worker::letters::{ActiveConfig, Export, Import, Pair};
 
-use crate::transfer::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
 use crate::packed_events::PackedEvents;
+use crate::transfer::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
 use crate::words_of;
 
 /// The old process, which has greeted us.

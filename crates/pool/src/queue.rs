@@ -36,7 +36,13 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    pub(crate) fn new(client: ClientKey, pool: PoolKey, waiting_for: WaitingFor, since: Time, fingerprint: Fingerprint) -> Self {
+    pub(crate) fn new(
+        client: ClientKey,
+        pool: PoolKey,
+        waiting_for: WaitingFor,
+        since: Time,
+        fingerprint: Fingerprint,
+    ) -> Self {
         Self { client, pool, waiting_for, since, fingerprint, passed_over: 0, links: Links::default() }
     }
 }
@@ -91,7 +97,9 @@ impl Queue {
         let (client, since) = (waiter.client, waiter.since);
         let key = waiters.rows.insert(waiter).expect("the table of waiters is as large as keys can count");
         let mut behind = self.list.newest();
-        while let Some(waiter) = behind.and_then(|behind| waiters.rows.get(behind)).filter(|waiter| waiter.since > since) {
+        while let Some(waiter) =
+            behind.and_then(|behind| waiters.rows.get(behind)).filter(|waiter| waiter.since > since)
+        {
             behind = waiter.links.older();
         }
         self.list.insert(&mut waiters.rows, key, behind);

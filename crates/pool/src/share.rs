@@ -189,12 +189,12 @@ impl Pools {
             }
         }
         if let Some(victim) = victim.filter(|_| is_new) {
-            self.to_end_of_line(victim, number);
+            self.go_to_end_of_line(victim, number);
         }
     }
 
     /// Puts a pool that has to give up a server at the end of the database's line.
-    fn to_end_of_line(&mut self, key: PoolKey, database: u32) {
+    fn go_to_end_of_line(&mut self, key: PoolKey, database: u32) {
         let Some(&Demand::Room { place, is_granted }) = self.pools.get(key).map(|pool| &pool.demand) else { return };
         self.quotas.database(database).line.leave(place);
         let place = self.quotas.queue_for_room(key, database, place.need);

@@ -141,8 +141,12 @@ mod tests {
             period.has_waited(millis(16_000), ENOUGH, Duration::from_millis(999));
         }
         assert_eq!(look(&mut period, 17_000, None, 0), None, "somebody may come back");
-        let ends =
-            WaitReport::Ends { lasted: Duration::from_millis(3_500), most: 7, longest: Duration::from_millis(3_500), why };
+        let ends = WaitReport::Ends {
+            lasted: Duration::from_millis(3_500),
+            most: 7,
+            longest: Duration::from_millis(3_500),
+            why,
+        };
         assert_eq!(look(&mut period, 17_500, None, 0), Some(ends));
         assert_eq!(period, None);
     }

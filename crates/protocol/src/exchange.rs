@@ -362,7 +362,9 @@ impl Exchange {
                 self.status = TxStatus::parse(body).ok_or(ProtocolViolation)?;
                 true
             }
-            backend::READY_FOR_QUERY | backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(ProtocolViolation),
+            backend::READY_FOR_QUERY | backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => {
+                return Err(ProtocolViolation);
+            }
             _ => false,
         };
         if has_ended {

@@ -11,7 +11,7 @@ mod unserved;
 pub use catalog::{CATALOG, Fault};
 pub use ended_by::EndedBy;
 pub use shape::Entry;
-pub use unserved::{WaitCause, Unserved};
+pub use unserved::{Unserved, WaitCause};
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use auth::UserFile;
 use config::{Loaded, NameServers, Settings};
 use control::{
     AT_DIRECTORY_MAX, AT_PAM_MAX, Clock, Control, Ending, FileReader, Files, HTTP_HASHINGS_MAX, LOOKUPS_MAX,
-    PGBOUNCER_VERSION, PackedEvents, Predecessor, Rules, SYSTEM_USERS_MAX, Service, Signals, Source, SharedLog,
+    PGBOUNCER_VERSION, PackedEvents, Predecessor, Rules, SYSTEM_USERS_MAX, Service, SharedLog, Signals, Source,
 };
 use reactor::{Level, Listener, LogTarget};
 use tokio::runtime::Runtime;

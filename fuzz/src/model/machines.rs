@@ -5,7 +5,7 @@
 //! Not here: which bytes may be sent (`pair`).
 
 use base::{Key, Time};
-use protocol::loan::{Answers, ClientSession, ServerEvent, Place, Requests, ServerSession, Texts, NextStep};
+use protocol::loan::{Answers, ClientSession, NextStep, Place, Requests, ServerEvent, ServerSession, Texts};
 use protocol::prepared::StatementRegistry;
 use protocol::state::{FunctionCatalog, Unseen};
 use protocol::vars::{Known, Tracked, Vars};

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use base::Random;
 use protocol::exchange::Exchange;
-use protocol::loan::{ServerEvent, Place, NextStep};
+use protocol::loan::{NextStep, Place, ServerEvent};
 use protocol::server::cleanup::{Cleanup, Progress};
 use protocol::server::reset::ResetQuery;
 
@@ -484,7 +484,9 @@ impl Pair {
                 ServerEvent::FatalError(_) => self.stage = Stage::Over,
                 // A query of the pooler failed (`worker::data::own_errors`).
                 ServerEvent::Error(_) if self.exchange().is_ours() => self.stage = Stage::Over,
-                ServerEvent::Error(_) => assert!(!has_client, "an error of a client's request was not for it: {self:?}"),
+                ServerEvent::Error(_) => {
+                    assert!(!has_client, "an error of a client's request was not for it: {self:?}")
+                }
                 // A notification that began while the server had no client is dropped to its end
                 // (`worker::notify::own_news`).
                 ServerEvent::Notification(_) => {}

@@ -111,7 +111,9 @@ fn former_names(path: &str, source: &Source, findings: &mut Vec<Finding>) {
         return;
     }
     for pair in source.tokens().windows(2) {
-        let [(line, Token::Word("struct" | "enum" | "trait" | "type")), (_, Token::Word(name))] = pair else { continue };
+        let [(line, Token::Word("struct" | "enum" | "trait" | "type")), (_, Token::Word(name))] = pair else {
+            continue;
+        };
         if let Some((_, instead)) = FORMER_NAMES.iter().find(|(former, _)| former == name) {
             findings.push(Finding::new(path, *line, format!("`{name}` is a name that was given up: say {instead}")));
         }
@@ -219,7 +221,9 @@ mod tests {
         let text = "//! Of it.\n\nenum Spell { Begins }\n\nfn spell(spell: Spell) {}\n";
         assert_eq!(
             found("crates/pool/src/wait.rs", text),
-            ["crates/pool/src/wait.rs:3: `Spell` is a name that was given up: say `WaitPeriod`: a time in which clients of a pool wait"]
+            [
+                "crates/pool/src/wait.rs:3: `Spell` is a name that was given up: say `WaitPeriod`: a time in which clients of a pool wait"
+            ]
         );
     }
 

@@ -36,14 +36,14 @@ mod unlendable;
 mod without_server;
 
 pub use answer_tally::AnswerTally;
-pub use answers::{Answers, ServerEvent, OWN_ANSWER_BYTES_MAX, Place, ToClient};
+pub use answers::{Answers, OWN_ANSWER_BYTES_MAX, Place, ServerEvent, ToClient};
 pub use applying::{Differences, StateMessages, begin, differ, doubt_what_was_read};
 pub use client_session::{ClientSession, RequestFate};
 pub use ending::{Ended, Failed, is_between};
 pub use life::{CleaningUp, Life, Phase};
 pub use reading::{Texts, Torn, bound, name, name_behind};
 pub use request_text::{REQUEST_TEXT_BYTES_MAX, RequestText, request_text};
-pub use requests::{Forwarded, Requests, NextStep, ToServer};
+pub use requests::{Forwarded, NextStep, Requests, ToServer};
 pub use server_session::{AnswerFate, DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 pub use session_state::{Probed, ProbedState, Terms, apply_effects, conclude, shared};
 pub use set_parameters::SetParameters;

@@ -8,7 +8,7 @@
 use wire::backend::{self, TxStatus};
 use wire::frame::HEADER_BYTES;
 
-use super::answers::{Answers, ServerEvent, Place};
+use super::answers::{Answers, Place, ServerEvent};
 use super::client_session::ClientSession;
 use super::server_session::{AnswerFate, ServerSession};
 use super::tags;

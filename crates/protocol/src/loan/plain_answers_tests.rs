@@ -83,7 +83,11 @@ impl Stage {
             };
             all += &format!("{heard:?} {place:?}\n");
             match heard {
-                ServerEvent::All | ServerEvent::Unexpected { .. } | ServerEvent::FatalError(_) | ServerEvent::Lost | ServerEvent::Endless => break,
+                ServerEvent::All
+                | ServerEvent::Unexpected { .. }
+                | ServerEvent::FatalError(_)
+                | ServerEvent::Lost
+                | ServerEvent::Endless => break,
                 ServerEvent::Withheld | ServerEvent::Refused | ServerEvent::InTransaction => break,
                 _ => {}
             }

@@ -10,7 +10,7 @@ use wire::frame::HEADER_BYTES;
 use wire::frontend;
 
 use super::client_session::{ClientSession, RequestFate};
-use super::requests::{Forwarded, Requests, NextStep, ToServer};
+use super::requests::{Forwarded, NextStep, Requests, ToServer};
 use super::server_session::ServerSession;
 use crate::planted::begins_query;
 use crate::prepared::Tally;

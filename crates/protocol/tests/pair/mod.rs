@@ -15,7 +15,8 @@ use base::{Key, Time};
 use notation::{Side, bytes, words};
 use protocol::fault::Fault;
 use protocol::loan::{
-    Answers, ClientSession, Differences, Forwarded, ServerEvent, Life, Place, Requests, ServerSession, Texts, NextStep, begin,
+    Answers, ClientSession, Differences, Forwarded, Life, NextStep, Place, Requests, ServerEvent, ServerSession, Texts,
+    begin,
 };
 use protocol::prepared::{StatementRegistry, Tally};
 use protocol::server::reset::ResetQuery;

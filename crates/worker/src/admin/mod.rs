@@ -20,13 +20,13 @@ pub(crate) mod seen;
 pub(crate) mod shutdown;
 pub(crate) mod slices;
 pub(crate) mod snapshot;
-pub(crate) mod wait_periods;
 pub(crate) mod stand;
 pub(crate) mod standing;
 pub(crate) mod stranded_locks;
 pub(crate) mod suspend;
 pub(crate) mod suspended;
 pub(crate) mod under_way;
+pub(crate) mod wait_periods;
 pub(crate) mod waits;
 
 /// Orders of operators that are not finished in this worker: its shutdown, its suspension, and what they wait for.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use measure::Phase;
 use pool::{Mode, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Answers, ServerEvent, Life, Place, ToClient};
+use protocol::loan::{Answers, Life, Place, ServerEvent, ToClient};
 use reactor::{Chunk, Conn, Io};
 
 use crate::data::client::{Client, ClientStage, subscriptions_and_session_effects};

@@ -9,7 +9,7 @@ use std::ops::Range;
 use base::Key;
 use measure::Phase;
 use pool::{Mode, ServerKey};
-use protocol::loan::{Forwarded, Requests, NextStep, ToServer};
+use protocol::loan::{Forwarded, NextStep, Requests, ToServer};
 use protocol::prepared::Bytes;
 use protocol::state::Unseen;
 use reactor::{Chunk, Conn, Io};

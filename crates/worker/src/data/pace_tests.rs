@@ -9,7 +9,7 @@ use protocol::vars::Vars;
 use reactor::{Conn, Peer, Receive};
 
 use super::*;
-use crate::data::client::{Ready, LimitSlots};
+use crate::data::client::{LimitSlots, Ready};
 use crate::still::{NOW, StillWorker};
 
 /// Puts in a client whose bytes have no other consequence: it is about to leave.

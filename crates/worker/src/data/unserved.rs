@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::Key;
 use pool::{PoolKey, WaitReason};
-use protocol::fault::{Fault, WaitCause, Unserved};
+use protocol::fault::{Fault, Unserved, WaitCause};
 use protocol::state::Kind;
 use reactor::Io;
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use base::WorkerId;
-use control::{Transfer, Event, HANDOVER_VERSION, FinalMessage, News};
+use control::{Event, FinalMessage, HANDOVER_VERSION, News, Transfer};
 use worker::letters::{ActiveConfig, Cursor, Export, Import, Parcel, ToWorker};
 
 use crate::checks::witness::Charge;

@@ -19,6 +19,8 @@ pub(super) struct Options {
     pub(super) rounds: u32,
     /// Prefixes of the names of scenarios; empty for all.
     pub(super) only: Vec<String>,
+    /// Prefixes of the names of scenarios that are left out.
+    pub(super) without: Vec<String>,
     pub(super) is_writing: bool,
     /// Whether to print the queries that PostgreSQL gets.
     pub(super) is_telling_texts: bool,
@@ -42,6 +44,7 @@ impl Options {
             seconds: 0,
             rounds: 0,
             only: Vec::new(),
+            without: Vec::new(),
             is_writing: true,
             is_telling_texts: false,
             trunkline: None,
@@ -53,10 +56,8 @@ impl Options {
                 Arg::Long("quick") => options.is_quick = true,
                 Arg::Long("seconds") => seconds = Some(number(&mut parser, "seconds")?),
                 Arg::Long("rounds") => rounds = Some(number(&mut parser, "rounds")?),
-                Arg::Long("only") => {
-                    let names = parser.value().map_err(said)?.string().map_err(said)?;
-                    options.only.extend(names.split(',').map(str::to_owned));
-                }
+                Arg::Long("only") => options.only.extend(names(&mut parser)?),
+                Arg::Long("without") => options.without.extend(names(&mut parser)?),
                 Arg::Long("texts") => options.is_telling_texts = true,
                 Arg::Long("no-write") => options.is_writing = false,
                 Arg::Long("trunkline") => options.trunkline = Some(parser.value().map_err(said)?.into()),
@@ -73,7 +74,8 @@ impl Options {
     /// The scenarios to measure, in order.
     pub(super) fn scenarios(&self, habits: &'static [Habit]) -> Result<Vec<Scenario>, String> {
         let all = Scenario::all(habits);
-        if let Some(unknown) = self.only.iter().find(|name| !all.iter().any(|scenario| scenario.is_called(name))) {
+        let mut given = self.only.iter().chain(&self.without);
+        if let Some(unknown) = given.find(|name| !all.iter().any(|scenario| scenario.is_called(name))) {
             let names: Vec<String> = all.iter().map(|scenario| scenario.name()).collect();
             return Err(format!("nothing is called {unknown}; there are {}", names.join(", ")));
         }
@@ -81,10 +83,12 @@ impl Options {
             [] => !self.is_quick || scenario.is_in_quick(),
             names => names.iter().any(|name| scenario.is_called(name)),
         };
-        Ok(all.into_iter().filter(is_wanted).collect())
+        let is_left_out = |scenario: &Scenario| self.without.iter().any(|name| scenario.is_called(name));
+        Ok(all.into_iter().filter(|scenario| is_wanted(scenario) && !is_left_out(scenario)).collect())
     }
 
-    /// Returns whether the results may be published: everything was measured, and long enough.
+    /// Returns whether the results may be published: everything was measured but for what the page says was left out, and
+    /// long enough.
     pub(super) fn is_whole(&self) -> bool {
         !self.is_quick && self.only.is_empty() && self.seconds >= 3 && self.rounds >= 2
     }
@@ -101,6 +105,11 @@ fn said(error: lexopt::Error) -> String {
     error.to_string()
 }
 
+fn names(parser: &mut Parser) -> Result<Vec<String>, String> {
+    let names = parser.value().map_err(said)?.string().map_err(said)?;
+    Ok(names.split(',').map(str::to_owned).collect())
+}
+
 fn number(parser: &mut Parser, name: &str) -> Result<u32, String> {
     let text = parser.value().map_err(said)?.string().map_err(said)?;
     let number = u32::from_str(&text).ok().filter(|number| (1..=3600).contains(number));
@@ -115,6 +124,7 @@ Trunkline (io_uring, and epoll) and PgBouncer, one worker each, A B B A, on the 
   --quick           a rough answer in under two minutes (also QUICK=1)
   --only NAME,..    only what begins so: simple-64, extended, prepared, tpcb, connect, tls, tlsconnect,
                     idle, row, startup, tenants, habits, habits/NAME (a script of tests/habits)
+  --without NAME,.. all but what begins so; the page says what was left out
   --texts           for habits: also what PostgreSQL is sent for each transaction
   --seconds N       length of one run (5; quick 2)
   --rounds N        how often each order A B B A is gone through (3; quick 1)
@@ -153,6 +163,17 @@ mod tests {
         let names: Vec<String> = options.scenarios(&[]).expect("names").iter().map(|s| s.name()).collect();
         assert_eq!(names, ["simple-1", "simple-8", "simple-64", "simple-400", "tpcb-64"]);
         assert!(!options.is_whole());
+    }
+
+    #[test]
+    fn what_is_left_out_does_not_keep_the_rest_from_being_published() {
+        let options = parse(false, &["--without", "simple,tenants"]).expect("options");
+        let names: Vec<String> = options.scenarios(&[]).expect("names").iter().map(|s| s.name()).collect();
+        assert!(
+            names.len() > 10 && !names.iter().any(|name| name.starts_with("simple") || name.starts_with("tenants"))
+        );
+        assert!(options.is_whole());
+        assert!(parse(false, &["--without", "sample-64"]).expect("options").scenarios(&[]).is_err());
     }
 
     #[test]

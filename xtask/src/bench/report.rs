@@ -70,8 +70,12 @@ impl<'a> Report<'a> {
     }
 
     fn preface(&self) -> String {
+        let left_out = match self.options.without.as_slice() {
+            [] => String::new(),
+            names => format!("\nLeft out in this run: {}.\n", names.join(", ")),
+        };
         format!(
-            "Written by `make bench`; do not edit. Trunkline and the distribution's PgBouncer before the same \
+            "Written by `make bench`; do not edit. Trunkline and PgBouncer before the same \
              PostgreSQL, one after the\nother in the order A B B A, {} rounds of it, {} s each. One worker, \
              transaction pooling, {SERVERS} servers, TCP over the loopback\ninterface, the same configuration but \
              for `workers` and `io_backend`. The load is pgbench with two threads, on the same\nprocessors. CPU is \
@@ -83,7 +87,7 @@ impl<'a> Report<'a> {
              stays on whatever server they had: its side of the comparison is the cost of doing nothing about \
              that.\n`messages` and `round trips` are what PostgreSQL is sent and asked to answer for one transaction of a \
              script, by Trunkline and\nby PgBouncer, counted in a run of its own.\n\nThe clients of `tenants` are threads of the bench. For each run, \
-             of at least 10 s, a pooler is started; logins of servers are those of\nPostgreSQL's log.\n",
+             of at least 10 s, a pooler is started; logins of servers are those of\nPostgreSQL's log.\n{left_out}",
             self.options.rounds, self.options.seconds
         )
     }

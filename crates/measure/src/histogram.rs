@@ -33,7 +33,7 @@ impl Histogram {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// The same histogram with as many durations of 0 added, which are not recorded, as make `count` in all.
+    /// A copy of the histogram with as many durations of 0 added, which are not recorded, as make `count` in all.
     fn with_zeros(&self, count: u64) -> Self {
         let mut all = self.clone();
         let zeros = count.saturating_sub(self.count);

@@ -80,7 +80,7 @@ mod tests {
         pool_of(0)
     }
 
-    /// The same, of a pool that is to have this many, and has one.
+    /// A pool that is to have this many servers, and has one, which is idle.
     fn pool_of(servers_min: u32) -> (Pools, PoolKey, ServerKey) {
         let mut pools = Pools::new(0);
         let pool = pools.open(Time(0), 0, 0, Limits { reset: false, servers_min, ..Limits::default() });

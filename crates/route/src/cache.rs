@@ -30,7 +30,7 @@ pub struct Cache {
 struct PlainClasses {
     /// One statement that leaves nothing.
     plain: Rc<Class>,
-    /// The same for a statement that creates rows.
+    /// One statement that creates rows and leaves nothing else.
     inserts: Rc<Class>,
     /// Both for a database where such statements may notify without saying so.
     notifying: [Rc<Class>; 2],
@@ -199,7 +199,7 @@ mod tests {
         assert!(count >= 4, "only {count}");
     }
 
-    /// The same for whatever stands behind each verb.
+    /// A text of a verb and any three words gets the same class from the cache as when it is read completely.
     #[test]
     fn no_few_words_are_plain_that_are_not_when_they_are_read() {
         let known = Knowledge::new(["touch"], false);
@@ -248,7 +248,7 @@ mod tests {
         assert!((all / 50..all / 2).contains(&plain), "{plain} of {all}");
     }
 
-    /// The same for texts that may notify, wherever that is hidden.
+    /// A text that may notify gets the same class from the cache as when it is read, wherever the function is hidden.
     #[test]
     fn what_is_plain_at_a_glance_notifies_as_it_does_when_it_is_read() {
         let source = |is_in_queries| Source {

@@ -58,7 +58,7 @@ impl Class {
         Self::unread_with(DirtyState::NOTHING)
     }
 
-    /// The same for a text that plainly touches `more` besides.
+    /// The class of a text that was not read, and plainly touches `more`: it may do anything besides.
     pub(crate) fn unread_with(more: DirtyState) -> Self {
         let touches = DirtyState::ANYTHING.with(more);
         Self { acts: [Act::other(touches)].into(), touches, is_unread: true, notifies: true, ..Self::default() }

@@ -29,7 +29,7 @@ impl Condenser {
         Self::with_head(dialect, HEAD_TOKENS)
     }
 
-    /// The same with another number of tokens that are kept at the beginning of each statement.
+    /// At the beginning of a text; `head_tokens` tokens are kept at the beginning of each statement.
     #[must_use]
     pub fn with_head(dialect: Dialect, head_tokens: usize) -> Self {
         let (rest, kept) = (Vec::new(), Kept::new(head_tokens.max(1)));

@@ -11,8 +11,8 @@ use crate::lexer::{Dialect, Kind, Lexer, Token};
 /// A statement without its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Normalized {
-    /// The same for texts that differ only in their values, the lengths of lists of values, comments, blanks and the case
-    /// of words.
+    /// The hash of the statement, equal for texts that differ only in their values, the lengths of lists of values,
+    /// comments, blanks and the case of words.
     pub hash: u64,
     /// The statement, up to [`NORMALIZED_BYTES_MAX`] and an ellipsis.
     pub text: Box<str>,

@@ -124,7 +124,7 @@ impl Reader<'_> {
         self.passes_token(at)
     }
 
-    /// The same, token by token.
+    /// Whether nothing from here on matters. The lexer reads all of it, token by token.
     fn are_plain_from(&self, mut at: usize) -> bool {
         loop {
             match self.passes_token(at) {

@@ -12,7 +12,7 @@ pub fn shape_of(text: &[u8], dialect: Dialect) -> Box<str> {
     shape(text, Lexer::new(text, dialect))
 }
 
-/// The same for a text of which it is unknown whether a backslash in its strings was an escape
+/// A text for display, as by [`shape_of`], of which it is unknown whether a backslash in its strings was an escape
 /// (`standard_conforming_strings`): as far as both readings agree, because a value in one of them may be a word in the
 /// other.
 #[must_use]

@@ -17,7 +17,7 @@ pub(crate) enum Mode {
     Quoted { escapes: bool },
     /// Behind such a string, which may continue on another line.
     Between { escapes: bool, has_line_end: bool },
-    /// The same, in a comment that ends with its line.
+    /// A comment that ends with its line, behind a string in single quotes that may continue on another line.
     LineBetween { escapes: bool, has_line_end: bool },
     /// A comment that ends with its line.
     Line,

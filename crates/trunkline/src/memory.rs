@@ -18,7 +18,8 @@ pub(crate) fn limit() -> Option<u64> {
     limit_in(Path::new("/sys/fs/cgroup"), &fs::read_to_string("/proc/self/cgroup").ok()?)
 }
 
-/// The same from the lines of `/proc/self/cgroup` (cgroups(7)) and the file system of control groups.
+/// The limit of a process's control group, in bytes, from the lines of its `/proc/self/cgroup` (cgroups(7)) and the
+/// file system of control groups.
 fn limit_in(root: &Path, groups: &str) -> Option<u64> {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':');

@@ -260,7 +260,7 @@ fn end_of_query(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue
     limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))
 }
 
-/// The same by `query_wait_timeout`.
+/// The end of a wait for a server by `query_wait_timeout`.
 fn end_of_wait(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue)> {
     let fault = |limit: Duration| Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None };
     limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))

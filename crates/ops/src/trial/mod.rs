@@ -73,7 +73,8 @@ impl Trial {
         command
     }
 
-    /// The same for our own user: for a pooler whose configuration names the user to switch to.
+    /// A command that runs as our own user in the trial's directory, without input from our terminal and without the
+    /// `PG*` variables of our environment: for a pooler whose configuration names the user to switch to.
     #[must_use]
     pub fn own_command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);

@@ -117,7 +117,8 @@ impl ClientSession {
         subscriptions
     }
 
-    /// The same, if the client listens to anything.
+    /// What the client listens to, or is about to, if there is anything. `losses` counts how often the database has
+    /// lost the session that listens for all.
     pub fn subscriptions_if_any(&mut self, losses: u64) -> Option<&mut Subscriptions> {
         if self.subscriptions.is_some() { Some(self.subscriptions(losses)) } else { None }
     }

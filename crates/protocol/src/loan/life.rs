@@ -201,7 +201,7 @@ impl Life {
         }
     }
 
-    /// The same probe, to be given its answer.
+    /// The state probe that the server is answering now, to be given its answer.
     pub fn probe_mut(&mut self) -> Option<&mut Probe> {
         match self {
             Self::Probing(probe) | Self::ProbingAlone(probe) => Some(probe),

@@ -114,7 +114,8 @@ impl Texts {
         self.cache.class(text, dialect, function_catalog.scope(), function_catalog.knowledge())
     }
 
-    /// The same for a text of which it takes little to be read twice. `None` for a longer one.
+    /// Returns the class of a text that a client with these parameters sends, if the text is so short that it takes
+    /// little to read it twice. `None` for a longer one.
     pub(super) fn short_class(
         &mut self,
         text: &[u8],
@@ -431,7 +432,7 @@ impl<'a> Reading<'a> {
         self.class_as(client, text, !is_in_doubt || text.is_some_and(is_read_alike))
     }
 
-    /// The same for a text of which it is known whether all of it `is_read_alike` by any parameters.
+    /// Returns the class of a client's text of which it is known whether all of it `is_read_alike` by any parameters.
     fn class_as(&mut self, client: &mut ClientSession, text: Option<&[u8]>, is_read_alike: bool) -> Rc<Class> {
         if self.function_catalog.is_to_be_read(self.now) {
             session_effects(client).wants_functions();
@@ -509,7 +510,8 @@ fn is_enough(kind: u8, body: &[u8]) -> bool {
     }
 }
 
-/// The same after this part was appended: a Bind is not searched again for a name if no name ends in the part.
+/// Whether this much of a message tells what it is about, after this part was appended: a Bind is not searched again
+/// for a name if no name ends in the part.
 fn is_enough_now(kind: u8, part: &[u8], body: &[u8]) -> bool {
     (kind != frontend::BIND || part.contains(&0)) && is_enough(kind, body)
 }
@@ -537,7 +539,7 @@ pub fn name(body: &[u8]) -> Option<&[u8]> {
     CStr::from_bytes_until_nul(body).ok().map(CStr::to_bytes)
 }
 
-/// The same from this position on.
+/// The text from this position on up to its zero byte, which must be there.
 #[must_use]
 pub fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
     name(body.get(at..)?)

@@ -39,7 +39,8 @@ impl ServerStatements {
         self.compare(name, used, (portal, body_bytes), sides)
     }
 
-    /// The same, where the shapes are not known to be equal.
+    /// Whether a statement that its client binds is on the server what the client has been told, where the shapes are
+    /// not known to be equal.
     fn compare(
         &mut self,
         name: &[u8],

@@ -50,7 +50,7 @@ pub struct ServerStatements {
     pub(super) describing: Option<Describing>,
     /// The Bind that waits for the description of its statement.
     pub(super) waiting: Option<Waiting>,
-    /// The same when it has come again.
+    /// The Bind that has waited for the description of its statement, when it has come again.
     pub(super) waited: Option<Waiting>,
     /// Since this was asked last, the client was given an answer of ours to a Parse.
     pub(super) has_given: bool,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug)]
 pub struct Marks<K> {
     owners: BTreeMap<u64, K>,
-    /// The same, by owner.
+    /// The owner and the number of each mark, in the order of owners.
     numbers: BTreeSet<(K, u64)>,
 }
 

@@ -579,7 +579,7 @@ impl SessionEffects {
         }
     }
 
-    /// The same for something that was not held before.
+    /// Pins a hold that is not pinned yet. The cause is a text that touched `by`.
     fn pin_new(&mut self, hold: Hold, by: DirtyState, now: Time) {
         // A text that plainly takes such a hold is preferred as the cause to one that calls something that may, and the
         // last text to earlier ones.

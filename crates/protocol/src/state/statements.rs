@@ -157,7 +157,8 @@ fn set_path(path: Option<&str>) -> Box<str> {
 /// The most bytes, names and texts, of statements prepared by SQL that follow a client; a client that has more keeps its
 /// server.
 pub(super) const STATEMENT_BYTES_MAX: usize = 64 * 1024;
-/// The same for the paths under which they were prepared, where each counts once for each statement.
+/// The most bytes of the paths under which the statements that follow a client were prepared, where each path counts
+/// once for each statement; a client that has more keeps its server.
 pub(super) const PATH_BYTES_MAX: usize = 256 * 1024;
 /// The most bytes that are kept of them, including those that a server could not prepare.
 const MISSING_BYTES_MAX: usize = 2 * (STATEMENT_BYTES_MAX + PATH_BYTES_MAX);

@@ -151,7 +151,7 @@ impl Unlistens {
         !self.sent.queue.is_empty() || !self.executed.is_empty() || !self.committed.is_empty()
     }
 
-    /// The same for this channel.
+    /// Whether the client has left this channel, or may have, and it has not been taken.
     #[must_use]
     pub fn may_have(&self, channel: &str) -> bool {
         self.executed.has(channel) || self.committed.has(channel) || self.sent.has(channel)

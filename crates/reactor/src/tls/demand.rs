@@ -76,7 +76,7 @@ impl Demand {
         Ok(Some(Self { config: Arc::new(config) }))
     }
 
-    /// The same without ALPN, for servers that do not speak PostgreSQL's protocol.
+    /// The configuration without ALPN, for servers that do not speak PostgreSQL's protocol.
     #[must_use]
     pub fn without_alpn(&self) -> Arc<ClientConfig> {
         let mut config = ClientConfig::clone(&self.config);

@@ -67,7 +67,7 @@ impl HandshakePool {
         Self::with_room(hands_max, WAITING_MAX)
     }
 
-    /// The same with another limit of waiting handshakes.
+    /// A handshake pool of up to `hands_max` threads, in whose queue up to `waiting_max` handshakes wait.
     fn with_room(hands_max: usize, waiting_max: usize) -> Self {
         let queue = Mutex::new(Queue { jobs: PeerQueue::with_capacity(waiting_max), hands: 0, idle: 0 });
         let hands_max = hands_max.max(1);

@@ -81,7 +81,7 @@ impl Offer {
         Ok(Self { config: Arc::new(config), end_point })
     }
 
-    /// The same certificate, authorities and ciphers for HTTP, which has its own protocol name in ALPN.
+    /// The configuration for HTTP: this certificate, these authorities and ciphers, and HTTP's own name in ALPN.
     #[must_use]
     pub fn for_http(&self) -> Arc<ServerConfig> {
         let mut config = (*self.config).clone();

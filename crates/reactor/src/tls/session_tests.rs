@@ -46,7 +46,8 @@ impl Authority {
 }
 
 impl Authority {
-    /// The same certificate in X.509 version 1: without a version, without extensions, signed again.
+    /// Signs a certificate in X.509 version 1, which has no version and no extensions, for a common name alone, and
+    /// returns it with its key.
     fn signs_as_x509_v1(&self, common: &str) -> (String, String) {
         let (pem, key) = self.signs(&[], common);
         let der = certificates(pem.as_bytes()).expect("one")[0].to_vec();

@@ -18,7 +18,7 @@ pub(crate) struct Suspended<S> {
     pub(super) is_handover: bool,
     /// When connections that are not at rest are closed (`suspend_timeout`); None once all are at rest.
     pub(super) until: Option<Time>,
-    /// The same, but kept when all are at rest.
+    /// When connections that are not at rest are closed (`suspend_timeout`); kept when all are at rest.
     pub(super) limit: Option<Time>,
     /// When the connections that are not at rest are logged; None once that is done or all are at rest.
     pub(super) tell_at: Option<Time>,

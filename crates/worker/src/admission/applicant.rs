@@ -50,7 +50,7 @@ pub(crate) enum LoginWait {
     Proof(Box<Proof>),
     /// The answer to `auth_query`, after which the client has to show this.
     Secret(Demand),
-    /// The same once more, because the client's proof does not fit the cached secret.
+    /// The answer to `auth_query`, which is asked again because the client's proof does not fit the cached secret.
     SecretAgain(Box<Recheck>),
     /// The verdict of this external authenticator on its password.
     Verdict(ExternalAuth, Password),
@@ -222,7 +222,7 @@ impl LoggingIn {
         self.waits_since().map(|(pool, _)| pool)
     }
 
-    /// The same, and since when.
+    /// The pool whose first server the client waits for, and since when it waits.
     pub(crate) fn waits_since(&self) -> Option<(PoolKey, Time)> {
         match self.waits {
             LoginWait::Welcome { pool, since } => Some((pool, since)),

@@ -52,12 +52,12 @@ impl Clients {
         }
     }
 
-    /// The same, unless it is a connection of our own control thread.
+    /// A client that is logged in to a pool, unless it is a connection of our own control thread.
     pub(crate) fn ready_unless_own(&self, key: Key) -> Option<&Ready> {
         self.0.get(key).filter(|client| !client.is_own)?.ready()
     }
 
-    /// The same, if it is a listener.
+    /// A client that is logged in to a pool, if it is a listener.
     pub(crate) fn ready_listener(&self, key: Key) -> Option<&Ready> {
         self.0.get(key).filter(|client| client.is_listener)?.ready()
     }
@@ -399,7 +399,8 @@ pub(crate) fn has_subscriptions(clients: &Slab<Client>, client: ClientKey) -> bo
     subscriptions_and_session_effects(clients, Some(client)).0
 }
 
-/// The same, and whether the client may have changed something in its session.
+/// Whether notifications to this client have to be looked at, and whether the client may have changed something in its
+/// session.
 pub(crate) fn subscriptions_and_session_effects(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
     match client.and_then(|client| clients.get(client)) {
         Some(Client { is_listener, stage: ClientStage::Ready(ready), .. }) => {

@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The same for a fault that is logged in another way.
+    /// Sends a client an error that is logged in another way, and closes the client.
     pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
         if !self.is_closed_later(key, || ClientClose::Unlogged(Box::new(fault.clone()))) {
             self.close_with_words(key, fault);

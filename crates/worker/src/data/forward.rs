@@ -52,8 +52,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The same, up to a message that is replaced: returns the replacement and all that follows it, which is to be
-    /// forwarded next.
+    /// Forwards bytes of a client to its server, up to a message that is replaced: returns the replacement and all that
+    /// follows it, which is to be forwarded next.
     fn forward_some(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) -> Option<Chunk> {
         if may_claim(chunk.bytes()) || self.has_claimed(key) {
             self.note_claim(key, server_key, chunk.bytes());

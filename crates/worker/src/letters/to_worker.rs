@@ -227,7 +227,7 @@ pub struct GreetedClient<S> {
     pub id: u64,
     /// When it was accepted.
     pub since: Time,
-    /// The same as calendar time.
+    /// When it was accepted, as calendar time.
     pub since_wall: Wall,
     /// Whether it came with [`ToWorker::Own`].
     pub is_own: bool,

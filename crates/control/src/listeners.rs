@@ -138,7 +138,7 @@ impl Listeners {
             }
             ListenerStage::Attends(own_client) => {
                 listener.orders.push_back(order);
-                self.goes_on(around, database, listener, own_client, VecDeque::new());
+                self.next_command(around, database, listener, own_client, VecDeque::new());
             }
         }
     }
@@ -150,7 +150,7 @@ impl Listeners {
     }
 
     /// Sends the first of `commands`, or carries out the next order, or waits.
-    fn goes_on<S>(
+    fn next_command<S>(
         &mut self,
         around: &mut Around<'_, S>,
         database: Arc<str>,
@@ -190,7 +190,7 @@ impl Listeners {
             (ListenerStage::LogsIn(own_client), Ok(())) => {
                 let names = listener.channels.keys().cloned().map(ListenCommand::Listen);
                 let commands = std::iter::once(ListenCommand::Marks).chain(names).collect();
-                self.goes_on(around, database, listener, own_client, commands);
+                self.next_command(around, database, listener, own_client, commands);
             }
             (ListenerStage::LogsIn(own_client), Err(error)) => {
                 listener.stage = ListenerStage::LogsIn(own_client);
@@ -207,7 +207,7 @@ impl Listeners {
                         ToWorker::Heard { database: Arc::clone(&database), channel: name, number },
                     );
                 }
-                self.goes_on(around, database, listener, own_client, commands);
+                self.next_command(around, database, listener, own_client, commands);
             }
             (ListenerStage::Says(own_client, commands), Err(error)) => {
                 let refusal = match commands.front() {

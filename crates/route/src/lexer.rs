@@ -216,7 +216,7 @@ impl<'a> Lexer<'a> {
         loop {
             self.quoted(b'\'', escapes)?;
             let end = self.at;
-            if !self.goes_on() {
+            if !self.string_continues() {
                 self.at = end;
                 return Ok(());
             }
@@ -225,7 +225,7 @@ impl<'a> Lexer<'a> {
 
     /// Whether the next quote continues the string that has just ended: between them are only blanks with a line break,
     /// and comments of the kind that ends with a line (`quotecontinue`).
-    fn goes_on(&mut self) -> bool {
+    fn string_continues(&mut self) -> bool {
         let mut has_line_end = false;
         loop {
             match self.peek(0) {

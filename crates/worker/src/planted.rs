@@ -24,7 +24,7 @@ pub(crate) fn is_from_tenant(is_same_key: bool) -> bool {
 }
 
 /// Whether reading goes on from a server that was paused because its client was slow.
-pub(crate) fn goes_on(was_paused: bool) -> bool {
+pub(crate) fn resumes_reading(was_paused: bool) -> bool {
     was_paused && !planted::is(Planted::ResumeForgotten)
 }
 

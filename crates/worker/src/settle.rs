@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
                         self.carry_out(command);
                     }
                 }
-                Task::GoOn(client) => self.forward_held(client),
+                Task::ForwardHeld(client) => self.forward_held(client),
                 Task::EndLoan { server, client } => self.end_loan_after(client, server),
                 Task::Release(server) => self.release(server),
                 Task::ReleaseAll { waiters, has_caught_up } => self.release_all(waiters, has_caught_up),

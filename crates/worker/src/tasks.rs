@@ -15,7 +15,7 @@ pub(crate) enum Task {
     /// A command of the pools.
     Pools(Command),
     /// Forwards a client's requests that were held back, if they may be forwarded now.
-    GoOn(ClientKey),
+    ForwardHeld(ClientKey),
     /// The client may have sent the last message of its loan.
     EndLoan { server: ServerKey, client: ClientKey },
     /// Sends this server's withheld messages to its client.

@@ -67,7 +67,7 @@ impl Watch {
     }
 
     /// The timer has fired: returns the pool behind which the pass continues.
-    pub(crate) fn goes_on(&mut self) -> Option<(u32, u32)> {
+    pub(crate) fn next_pass(&mut self) -> Option<(u32, u32)> {
         if self.pass.is_none() {
             self.is_asked = false;
         }
@@ -110,7 +110,7 @@ mod tests {
         let mut watch = Watch::default();
         assert!(watch.asks());
         assert!(!watch.asks(), "the timer is set");
-        assert_eq!(watch.goes_on(), None);
+        assert_eq!(watch.next_pass(), None);
         watch.looked((0, 1), None);
         assert_eq!(watch.ends(Time::from_secs(2), ENOUGH), None);
         assert!(watch.asks());
@@ -120,14 +120,14 @@ mod tests {
     fn who_begins_to_wait_while_pools_are_looked_at_is_seen_by_the_next_look() {
         let mut watch = Watch::default();
         watch.asks();
-        assert_eq!(watch.goes_on(), None);
+        assert_eq!(watch.next_pass(), None);
         watch.looked((0, 1), Some(Time::from_secs(9)));
         // The pass continues in the next turn; meanwhile a client waits in the pool that was checked.
         assert!(!watch.asks());
-        assert_eq!(watch.goes_on(), Some((0, 1)));
+        assert_eq!(watch.next_pass(), Some((0, 1)));
         watch.looked((3, 1), Some(Time::from_secs(8)));
         assert_eq!(watch.ends(Time::from_secs(2), ENOUGH), Some(Time::from_secs(3)));
-        assert_eq!(watch.goes_on(), None, "from the beginning");
+        assert_eq!(watch.next_pass(), None, "from the beginning");
         watch.looked((0, 1), Some(Time::from_secs(3)));
         assert_eq!(watch.ends(Time::from_secs(3), ENOUGH), Some(Time(3_100_000)), "not at once");
     }

@@ -199,12 +199,12 @@ impl ServerSession {
         }
         // Until the server is known to be clean, everything is to be discarded.
         let discards = self.cleaning_up(Some(&ResetQuery::discard_all()));
-        let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.goes_on(), None) };
-        let Some(terms) = terms else { return (self.goes_on(), None) };
+        let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.continue_ending(), None) };
+        let Some(terms) = terms else { return (self.continue_ending(), None) };
         let (is_clean, knowledge) = conclude_alone(self, *probe, terms);
         let ended = match is_clean {
             true => self.progressed(proven(&self.exchange), Vec::new()),
-            false => self.goes_on(),
+            false => self.continue_ending(),
         };
         (ended, knowledge)
     }
@@ -212,7 +212,7 @@ impl ServerSession {
     /// Continues with a server that nobody has when it has answered, or when the last cancel request aimed at it has
     /// finished. Not for a server that answers a state probe ([`ServerSession::probed_alone`]), nor while a cancel
     /// request would hit the next query.
-    pub fn goes_on(&mut self) -> Ended {
+    pub fn continue_ending(&mut self) -> Ended {
         let mut out = Vec::new();
         match &mut self.life {
             Life::CleaningUp(cleaning_up) => {
@@ -365,12 +365,12 @@ mod tests {
     fn a_server_that_answers_the_query_of_its_pool_is_free_when_it_stands_outside_a_transaction() {
         let mut session = session();
         session.exchange.asks_ours();
-        assert_eq!(session.goes_on(), Ended::Unclean { out: Vec::new(), is_cancelled: false });
+        assert_eq!(session.continue_ending(), Ended::Unclean { out: Vec::new(), is_cancelled: false });
         session.exchange.answered(b'Z', b"I").expect("owed");
-        assert_eq!(session.goes_on(), Ended::Clean);
+        assert_eq!(session.continue_ending(), Ended::Clean);
         session.exchange.asks_ours();
         session.exchange.answered(b'Z', b"T").expect("owed");
-        assert_eq!(session.goes_on(), Ended::Closed(Unlendable::NotClean));
+        assert_eq!(session.continue_ending(), Ended::Closed(Unlendable::NotClean));
         assert_eq!(session.ours_failed(false), Failed::Nothing, "the worker knows which query that was");
     }
 

@@ -101,7 +101,7 @@ impl Following<'_> {
         piece: &Piece,
     ) -> Taken {
         if client.fate == RequestFate::Collect {
-            return self.goes_on(client, server, progress, piece);
+            return self.continue_collected(client, server, progress, piece);
         }
         let Part::First { body_bytes, .. } = piece.part else { return Taken::Not };
         let body_bytes = body_bytes as usize;
@@ -346,7 +346,7 @@ impl Following<'_> {
     }
 
     /// More has arrived of a message whose beginning was collected.
-    fn goes_on(
+    fn continue_collected(
         &mut self,
         client: &mut ClientSession,
         server: &mut ServerSession,

@@ -69,7 +69,7 @@ impl Stage {
             }
             Life::Free => {}
             _ => {
-                let ended = server.goes_on();
+                let ended = server.continue_ending();
                 self.tell_end(name, ended);
             }
         }

@@ -17,7 +17,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Looks at the waits of some pools.
     pub(crate) fn watch_waits(&mut self) {
-        let after = self.registry.watch.goes_on();
+        let after = self.registry.watch.next_pass();
         let some = self.registry.pools_after(after, LOOKS_MAX);
         let is_last = some.len() < LOOKS_MAX;
         for (numbers, pool) in some {

@@ -159,14 +159,14 @@ impl<I: Io> Worker<I> {
         let ForwardStage::Connecting { since, .. } = forward.stage else { return };
         forward.stage = ForwardStage::Unreached;
         let peer = forward.peer;
-        if let Err(why) = self.forward_goes_on(key, since, &words(error)) {
+        if let Err(why) = self.try_next_peer(key, since, &words(error)) {
             self.fail_forward(key, &why);
             self.start_forwards(peer);
         }
     }
 
     /// An address of the peer has failed: dials the next one.
-    fn forward_goes_on(&mut self, key: Key, since: Time, why: &str) -> Result<(), String> {
+    fn try_next_peer(&mut self, key: Key, since: Time, why: &str) -> Result<(), String> {
         self.pass_over(key, why)?;
         self.connect_forward(key, since)
     }
@@ -179,7 +179,7 @@ impl<I: Io> Worker<I> {
         if let Some((conn, since)) = forward.late_address(&self.active.settings, self.now) {
             self.io.close(conn, Close::Now);
             forward.stage = ForwardStage::Unreached;
-            if let Err(why) = self.forward_goes_on(key, since, NO_ANSWER) {
+            if let Err(why) = self.try_next_peer(key, since, NO_ANSWER) {
                 self.fail_forward(key, &why);
                 self.start_forwards(peer);
             }

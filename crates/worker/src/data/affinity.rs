@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
         self.affinity_holds.rows.push_back((until, server_key));
         // What the client has sent meanwhile is its next request.
         if ready.held.is_some() || ready.is_paused {
-            self.enqueue(Task::GoOn(client_key));
+            self.enqueue(Task::ForwardHeld(client_key));
         }
         if is_traced {
             self.trace(client_key, |_, _| Some(What::Stays));

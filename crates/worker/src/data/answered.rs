@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
             }
             self.startup_parameters_accepted(client_key);
         }
-        self.enqueue(Task::GoOn(client_key));
+        self.enqueue(Task::ForwardHeld(client_key));
         // Other timeouts hold for a request that went along with the settings.
         self.arm_server(server_key);
     }

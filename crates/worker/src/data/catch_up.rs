@@ -25,11 +25,12 @@ impl<I: Io> Worker<I> {
     /// Sends a server the settings of its client that differ, and then the client's request: in the same packet, if that is safe.
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
         if self.catches_up(server_key, client_key, since) {
-            self.enqueue(Task::GoOn(client_key));
+            self.enqueue(Task::ForwardHeld(client_key));
         }
     }
 
-    /// The same. Returns whether nothing had to be sent, so that the client's held bytes may be forwarded now.
+    /// Sends a server the settings of its client that differ, with the client's request in the same packet, if that is
+    /// safe. Returns whether nothing had to be sent, so that the client's held bytes may be forwarded now.
     pub(crate) fn catches_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) -> bool {
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let Some(server) = self.servers.get_mut(server_key) else { return false };

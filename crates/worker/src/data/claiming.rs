@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         if !server.session.exchange.owes_client_nothing() || server.session.exchange.status() != TxStatus::Idle {
-            ready.claimed = before.filter(|before| before.goes_on(bytes, 0));
+            ready.claimed = before.filter(|before| before.is_all_until_sync(bytes, 0));
             return;
         }
         let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);

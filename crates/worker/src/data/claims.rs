@@ -42,7 +42,7 @@ pub enum Phase {
 impl Claimed {
     /// Whether nothing that the client sends from here on could take time for another reason: it executes this
     /// statement and ends its batch.
-    pub(super) fn goes_on(&self, bytes: &[u8], mut at: usize) -> bool {
+    pub(super) fn is_all_until_sync(&self, bytes: &[u8], mut at: usize) -> bool {
         let mut scanner = Scanner::default();
         while at < bytes.len() {
             let Some(piece) = whole(&mut scanner, bytes, at) else { return false };
@@ -79,7 +79,7 @@ pub(crate) fn begins(bytes: &[u8], before: Option<&Claimed>, dialect: Dialect) -
         frontend::BIND => before.filter(|before| bound(body) == before.statement.as_deref())?.clone(),
         _ => return None,
     };
-    claimed.goes_on(bytes, piece.range.end).then_some(claimed)
+    claimed.is_all_until_sync(bytes, piece.range.end).then_some(claimed)
 }
 
 /// Whether messages may begin with such a statement. Called for all that clients send, so it looks at a few bytes only.
@@ -165,8 +165,8 @@ mod tests {
             assert_eq!(heard(&bytes, None), None);
         }
         let claimed = heard(&parse("d", "DROP DATABASE a"), None).expect("it claims a database");
-        assert!(claimed.goes_on(&run("d"), 0) && !claimed.goes_on(&run("s"), 0));
-        assert!(!heard(&drop(), None).expect("it claims a database").goes_on(&query("SELECT 1"), 0));
+        assert!(claimed.is_all_until_sync(&run("d"), 0) && !claimed.is_all_until_sync(&run("s"), 0));
+        assert!(!heard(&drop(), None).expect("it claims a database").is_all_until_sync(&query("SELECT 1"), 0));
     }
 
     #[test]

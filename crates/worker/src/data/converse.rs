@@ -135,7 +135,7 @@ impl<I: Io> Worker<I> {
                     place.start = place.at;
                     self.note_copy_wait(key);
                     // A COPY FROM STDIN whose client has left would wait for its data for ever.
-                    self.cleaning_goes_on(key);
+                    self.continue_cleanup(key);
                 }
             }
         }
@@ -226,7 +226,7 @@ impl<I: Io> Worker<I> {
                 Life::Probing(_) => self.probed(key, client),
                 _ => self.end_loan_if_over(key, client),
             },
-            ServerStage::Cleaning(_) => self.cleaning_goes_on(key),
+            ServerStage::Cleaning(_) => self.continue_cleanup(key),
             ServerStage::Introducing => self.introduced(key),
             ServerStage::Idle
             | ServerStage::Resolving

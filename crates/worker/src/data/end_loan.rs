@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         }
         // What the client sent meanwhile begins its next request, if it has read most of its answers.
         if has_held && !self.is_behind(client_key) {
-            self.enqueue(Task::GoOn(client_key));
+            self.enqueue(Task::ForwardHeld(client_key));
         }
         if is_timed {
             self.arm_client(client_key);

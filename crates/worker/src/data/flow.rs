@@ -13,7 +13,7 @@ use crate::data::client::{Client, ClientStage};
 use crate::data::paced::Pace;
 use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
-use crate::planted::{goes_on, is_too_slow};
+use crate::planted::{is_too_slow, resumes_reading};
 use crate::tasks::Task;
 use crate::tracers::What;
 use crate::worker::Worker;
@@ -135,7 +135,7 @@ impl<I: Io> Worker<I> {
         };
         server.is_full = false;
         if let Some(client) = server.client() {
-            self.enqueue(Task::GoOn(client));
+            self.enqueue(Task::ForwardHeld(client));
         }
     }
 
@@ -196,7 +196,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn resume_server(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if goes_on(std::mem::take(&mut server.is_paused)) {
+        if resumes_reading(std::mem::take(&mut server.is_paused)) {
             if !server.is_silenced() {
                 self.io.receive(server.conn, Receive::Stream);
             }

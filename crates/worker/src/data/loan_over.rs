@@ -18,12 +18,12 @@ impl<I: Io> Worker<I> {
     /// Ends the loan if it is over by the rules of its pool.
     pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
         // Looking may show that the client has nothing on its server; then the loan is looked at again.
-        while self.ends_or_goes_on(server_key, client_key) {}
+        while self.ends_or_continues(server_key, client_key) {}
     }
 
-    /// The same, as far as is known. Returns whether it has become known that the client has nothing on its server:
-    /// then this is to be called once more.
-    fn ends_or_goes_on(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+    /// Ends the loan if it is known to be over by the rules of its pool. Returns whether it has become known that the
+    /// client has nothing on its server: then this is to be called once more.
+    fn ends_or_continues(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         server.affinity_hold.come_back();
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };

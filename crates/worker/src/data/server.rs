@@ -63,7 +63,7 @@ pub(crate) struct Server {
     /// Messages from the server that its client is not given yet.
     pub(crate) withheld: Option<Box<Withheld>>,
     /// Bytes received on the shared `LISTEN` session that later turns look at
-    /// ([`Task::GoOn`](crate::notify::backlog::Task::GoOn)).
+    /// ([`Broadcast::HandleKept`](crate::notify::backlog::Broadcast::HandleKept)).
     pub(crate) later: Option<VecDeque<Chunk>>,
     /// The withheld messages are being given to the client now.
     pub(crate) is_released: bool,

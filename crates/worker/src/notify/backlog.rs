@@ -16,7 +16,7 @@ use crate::notify::listening::Channel;
 /// The work left. There is at most one task for the loss of a listener, and one for each answer about a channel.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    pub(super) tasks: VecDeque<Task>,
+    pub(super) tasks: VecDeque<Broadcast>,
     /// Notifications that not all clients have got yet, at most one for each listener. They come before the tasks,
     /// because an event that made a task was noticed after the listener had sent the notification.
     pub(super) telling: VecDeque<Telling>,
@@ -26,7 +26,7 @@ pub(crate) struct Backlog {
 
 /// Work that concerns many clients of a database, which is given by its number.
 #[derive(Debug)]
-pub(crate) enum Task {
+pub(crate) enum Broadcast {
     /// Tells each client that relied on the listener of its loss: those in the next `left` rows of the table of
     /// clients, from `next` on.
     CutOff { database: u32, next: u32, left: u32 },
@@ -38,10 +38,10 @@ pub(crate) enum Task {
     Refused { database: u32, channels: std::vec::IntoIter<(Box<str>, u64)> },
     /// Tells each of these clients that the listener cannot listen to a channel.
     Unheard { database: u32, channel: Box<str>, clients: BTreeSet<Key> },
-    /// The same for all these channels, which have been removed.
+    /// Tells each client of these channels, which have been removed, that the listener cannot listen to its channel.
     NoneHeard { database: u32, channels: BTreeMap<Box<str>, Channel> },
     /// Handles the messages of the listener that were kept from this server.
-    GoOn { server: ServerKey },
+    HandleKept { server: ServerKey },
 }
 
 /// A notification that the clients of its channel from `from` on are still to get.
@@ -83,22 +83,22 @@ impl Backlog {
         COST_MAX.saturating_sub(self.cost) as usize / CLIENT_COST
     }
 
-    pub(crate) fn add(&mut self, task: Task) {
+    pub(crate) fn add(&mut self, task: Broadcast) {
         self.tasks.push_back(task);
     }
 
     /// The listener of a database has been lost; the table of clients has `places` rows. A client that was not told of
     /// an earlier loss yet is told of both at once.
     pub(crate) fn cut_off(&mut self, database: u32, places: u32) {
-        let is_its = |task: &&mut Task| matches!(task, Task::CutOff { database: of, .. } if *of == database);
+        let is_its = |task: &&mut Broadcast| matches!(task, Broadcast::CutOff { database: of, .. } if *of == database);
         match self.tasks.iter_mut().find(is_its) {
-            Some(Task::CutOff { left, .. }) => *left = places,
-            _ => self.add(Task::CutOff { database, next: 0, left: places }),
+            Some(Broadcast::CutOff { left, .. }) => *left = places,
+            _ => self.add(Broadcast::CutOff { database, next: 0, left: places }),
         }
     }
 
     /// The next task, if this turn does any more.
-    pub(super) fn next_task(&mut self) -> Option<Task> {
+    pub(super) fn next_task(&mut self) -> Option<Broadcast> {
         if self.is_spent() { None } else { self.tasks.pop_front() }
     }
 
@@ -138,12 +138,17 @@ mod tests {
         let mut backlog = Backlog::default();
         backlog.cut_off(1, 10);
         backlog.cut_off(2, 10);
-        let Some(Task::CutOff { database: 1, next: 0, left: 10 }) = backlog.next_task() else { panic!("{backlog:?}") };
+        let Some(Broadcast::CutOff { database: 1, next: 0, left: 10 }) = backlog.next_task() else {
+            panic!("{backlog:?}")
+        };
         // The task continues behind the clients that were told already.
-        backlog.tasks.push_front(Task::CutOff { database: 1, next: 7, left: 3 });
+        backlog.tasks.push_front(Broadcast::CutOff { database: 1, next: 7, left: 3 });
         backlog.cut_off(1, 12);
         assert_eq!(backlog.tasks.len(), 2);
-        assert!(matches!(backlog.next_task(), Some(Task::CutOff { database: 1, next: 7, left: 12 })), "{backlog:?}");
+        assert!(
+            matches!(backlog.next_task(), Some(Broadcast::CutOff { database: 1, next: 7, left: 12 })),
+            "{backlog:?}"
+        );
     }
 
     #[test]

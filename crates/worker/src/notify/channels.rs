@@ -14,7 +14,7 @@ use reactor::{Io, Level};
 
 use crate::data::client::{Client, ClientStage};
 use crate::letters::ToControl;
-use crate::notify::backlog::Task;
+use crate::notify::backlog::Broadcast;
 use crate::notify::listening::{Channel, Listening};
 use crate::planted::{has_left, is_listened_to};
 use crate::worker::Worker;
@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
         let Some(entry) = channels.get_mut(&channel).filter(|entry| entry.number == number) else { return };
         entry.heard = Some(*losses);
         if entry.telling.replace(Bound::Unbounded).is_none() {
-            self.notify.backlog.add(Task::Heard { database: place, channel });
+            self.notify.backlog.add(Broadcast::Heard { database: place, channel });
         }
     }
 
@@ -134,7 +134,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn unheard(&mut self, database: &str, channels: Vec<(Box<str>, u64)>, error: &str) {
         let Some(place) = self.registry.known_database(database) else { return };
         self.warn_of_unheard(database, error, channels.len());
-        self.notify.backlog.add(Task::Refused { database: place, channels: channels.into_iter() });
+        self.notify.backlog.add(Broadcast::Refused { database: place, channels: channels.into_iter() });
     }
 
     fn warn_of_unheard(&mut self, database: &str, why: &str, channels: usize) {
@@ -155,7 +155,7 @@ impl<I: Io> Worker<I> {
         }
         let name = place.name.clone();
         self.warn_of_unheard(&name, why, channels.len());
-        self.notify.backlog.add(Task::NoneHeard { database, channels });
+        self.notify.backlog.add(Broadcast::NoneHeard { database, channels });
         (self.posts.control)(ToControl::UnlistenAll { database: name });
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use pool::ServerKey;
 use reactor::{Chunk, Io};
 
-use crate::notify::backlog::Task;
+use crate::notify::backlog::Broadcast;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -42,7 +42,7 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get_mut(key)?;
         if server.later.is_none() {
             self.io.pause(server.conn);
-            self.notify.backlog.add(Task::GoOn { server: key });
+            self.notify.backlog.add(Broadcast::HandleKept { server: key });
         }
         Some(server.later.get_or_insert_default())
     }

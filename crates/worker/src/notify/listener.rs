@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
         if self.registry.has_idle_timeouts {
             self.arm_client(client_key);
         }
-        self.enqueue(Task::GoOn(client_key));
+        self.enqueue(Task::ForwardHeld(client_key));
         true
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Listening {
     pub(crate) session: Option<Key>,
     /// How often the listener has been lost with its channels. Each access to a client's subscriptions takes this
     /// number into account first ([`ClientSession::subscriptions`]), and each client is told of a loss in its turn
-    /// ([`Task::CutOff`](crate::notify::backlog::Task::CutOff)).
+    /// ([`Broadcast::CutOff`](crate::notify::backlog::Broadcast::CutOff)).
     pub(crate) losses: u64,
     /// Number of the last `Listen` request to the control thread.
     pub(super) last_request: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Channel {
     /// [`Listening::losses`] when the listener last began to listen to it.
     pub(super) heard: Option<u64>,
     /// Where to continue telling its clients that the listener listens to it; `None` when all are told
-    /// ([`Task::Heard`](crate::notify::backlog::Task::Heard)).
+    /// ([`Broadcast::Heard`](crate::notify::backlog::Broadcast::Heard)).
     pub(crate) telling: Option<Bound<Key>>,
 }
 

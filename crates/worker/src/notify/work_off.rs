@@ -13,7 +13,7 @@ use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::data::client::Link;
-use crate::notify::backlog::{CHANNEL_COST, CLIENT_COST, Task};
+use crate::notify::backlog::{Broadcast, CHANNEL_COST, CLIENT_COST};
 use crate::notify::listening::Channel;
 use crate::worker::Worker;
 
@@ -27,12 +27,14 @@ impl<I: Io> Worker<I> {
         }
         while let Some(task) = self.notify.backlog.next_task() {
             let rest = match task {
-                Task::CutOff { database, next, left } => self.cut_off_some(database, next, left),
-                Task::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
-                Task::Refused { database, channels } => self.refuse_some(database, channels),
-                Task::Unheard { database, channel, clients } => self.tell_some_who_are_not(database, channel, clients),
-                Task::NoneHeard { database, channels } => self.tell_some_that_none_is(database, channels),
-                Task::GoOn { server } => self.go_on_with(server),
+                Broadcast::CutOff { database, next, left } => self.cut_off_some(database, next, left),
+                Broadcast::Heard { database, channel } => self.tell_some_who_are_heard(database, channel),
+                Broadcast::Refused { database, channels } => self.refuse_some(database, channels),
+                Broadcast::Unheard { database, channel, clients } => {
+                    self.tell_some_who_are_not(database, channel, clients)
+                }
+                Broadcast::NoneHeard { database, channels } => self.tell_some_that_none_is(database, channels),
+                Broadcast::HandleKept { server } => self.go_on_with(server),
             };
             if let Some(rest) = rest {
                 self.notify.backlog.tasks.push_front(rest);
@@ -40,10 +42,10 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn cut_off_some(&mut self, database: u32, mut next: u32, mut left: u32) -> Option<Task> {
+    fn cut_off_some(&mut self, database: u32, mut next: u32, mut left: u32) -> Option<Broadcast> {
         while left > 0 {
             if self.notify.backlog.is_spent() {
-                return Some(Task::CutOff { database, next, left });
+                return Some(Broadcast::CutOff { database, next, left });
             }
             let key = self.clients.key_at(next);
             next = if next + 1 < self.clients.places() { next + 1 } else { 0 };
@@ -68,10 +70,10 @@ impl<I: Io> Worker<I> {
         is_there.then(|| subscriptions.channel_count())
     }
 
-    fn tell_some_who_are_heard(&mut self, database: u32, channel: Box<str>) -> Option<Task> {
+    fn tell_some_who_are_heard(&mut self, database: u32, channel: Box<str>) -> Option<Broadcast> {
         loop {
             if self.notify.backlog.is_spent() {
-                return Some(Task::Heard { database, channel });
+                return Some(Broadcast::Heard { database, channel });
             }
             let listening = &mut self.registry.databases[database as usize].listening;
             let losses = listening.losses;
@@ -95,10 +97,10 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn refuse_some(&mut self, database: u32, mut channels: std::vec::IntoIter<(Box<str>, u64)>) -> Option<Task> {
+    fn refuse_some(&mut self, database: u32, mut channels: std::vec::IntoIter<(Box<str>, u64)>) -> Option<Broadcast> {
         loop {
             if self.notify.backlog.is_spent() {
-                return Some(Task::Refused { database, channels });
+                return Some(Broadcast::Refused { database, channels });
             }
             let (channel, number) = channels.next()?;
             self.notify.backlog.costs(CHANNEL_COST);
@@ -109,16 +111,21 @@ impl<I: Io> Worker<I> {
             let clients = known.remove(&channel).map(|entry| entry.clients).unwrap_or_default();
             let rest = self.tell_some_who_are_not(database, channel, clients);
             if rest.is_some() {
-                self.notify.backlog.tasks.push_front(Task::Refused { database, channels });
+                self.notify.backlog.tasks.push_front(Broadcast::Refused { database, channels });
                 return rest;
             }
         }
     }
 
-    fn tell_some_who_are_not(&mut self, database: u32, channel: Box<str>, mut clients: BTreeSet<Key>) -> Option<Task> {
+    fn tell_some_who_are_not(
+        &mut self,
+        database: u32,
+        channel: Box<str>,
+        mut clients: BTreeSet<Key>,
+    ) -> Option<Broadcast> {
         while !clients.is_empty() {
             if self.notify.backlog.is_spent() {
-                return Some(Task::Unheard { database, channel, clients });
+                return Some(Broadcast::Unheard { database, channel, clients });
             }
             let Some(client) = clients.pop_first() else { break };
             self.notify.backlog.costs(CLIENT_COST);
@@ -156,23 +163,27 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn tell_some_that_none_is(&mut self, database: u32, mut channels: BTreeMap<Box<str>, Channel>) -> Option<Task> {
+    fn tell_some_that_none_is(
+        &mut self,
+        database: u32,
+        mut channels: BTreeMap<Box<str>, Channel>,
+    ) -> Option<Broadcast> {
         while !channels.is_empty() {
             if self.notify.backlog.is_spent() {
-                return Some(Task::NoneHeard { database, channels });
+                return Some(Broadcast::NoneHeard { database, channels });
             }
             let Some((channel, entry)) = channels.pop_first() else { break };
             self.notify.backlog.costs(CHANNEL_COST);
             let rest = self.tell_some_who_are_not(database, channel, entry.clients);
             if rest.is_some() {
-                self.notify.backlog.tasks.push_front(Task::NoneHeard { database, channels });
+                self.notify.backlog.tasks.push_front(Broadcast::NoneHeard { database, channels });
                 return rest;
             }
         }
         None
     }
 
-    fn go_on_with(&mut self, key: ServerKey) -> Option<Task> {
+    fn go_on_with(&mut self, key: ServerKey) -> Option<Broadcast> {
         let mut behind = std::mem::take(self.servers.get_mut(key)?.later.as_mut()?);
         while let Some(chunk) = behind.pop_front() {
             self.converse(key, chunk, 0);
@@ -181,7 +192,7 @@ impl<I: Io> Worker<I> {
             let Some(later) = self.servers.get_mut(key)?.later.as_mut() else { continue };
             if !later.is_empty() {
                 later.append(&mut behind);
-                return Some(Task::GoOn { server: key });
+                return Some(Broadcast::HandleKept { server: key });
             }
         }
         self.servers.get_mut(key)?.later = None;

@@ -16,7 +16,7 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Continues the cleanup after the server's `ReadyForQuery`.
-    pub(crate) fn cleaning_goes_on(&mut self, key: ServerKey) {
+    pub(crate) fn continue_cleanup(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key).filter(|server| !server.session.would_be_cancelled()) else {
             return;
         };
@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
                 }
                 told
             }
-            _ => (server.session.goes_on(), None),
+            _ => (server.session.continue_ending(), None),
         };
         self.learn(key, knowledge);
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -57,14 +57,14 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancels_over(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
-            ServerStage::Cleaning(_) => self.cleaning_goes_on(key),
+            ServerStage::Cleaning(_) => self.continue_cleanup(key),
             ServerStage::Lent { client, .. } => {
                 let client = *client;
                 if server.session.exchange.may_end() && server.session.life.probe().is_none() && self.is_marked(client)
                 {
                     self.end_loan_if_over(key, client);
                 }
-                self.enqueue(Task::GoOn(client));
+                self.enqueue(Task::ForwardHeld(client));
             }
             _ => {}
         }

@@ -421,6 +421,30 @@ pub(crate) fn a_notice_about_a_statement_comes_once(house: &House) {
 }
 
 /// A text that arrives in pieces is still parsed before its server gets it.
+/// Regression: a WARNING that a query of the pooler's own had failed, where the client's batch had.
+pub(crate) fn a_failed_batch_that_names_a_statement_is_no_failure_of_the_pooler(house: &House) {
+    let stage = Stage::open(house, "names_quiet");
+    let (mut pooled, mut direct) = (stage.pooled(), stage.direct());
+    let unsynced = |sql: &str| vec![parse("", sql), bind("", "", &[]), execute("", 0)];
+    let steps = [
+        prepare("s1", "select 1"),
+        [vec![query("begin"), query("select 1/0"), query("execute s1")], vec![query("rollback")]].concat(),
+        [vec![query("begin")], unsynced("select 1/0"), vec![sync(), query("execute s1"), query("rollback")]].concat(),
+        [vec![query("begin")], unsynced("select 1/0"), unsynced("execute s1"), vec![sync(), query("rollback")]]
+            .concat(),
+        ask("begin"),
+        [vec![query("select 1/0"), query("execute s1")]].concat(),
+        ask("execute s1"),
+        ask("rollback"),
+        ask("execute s1"),
+    ];
+    for (at, said) in steps.iter().enumerate() {
+        expect_same(&mut pooled, &mut direct, at, said);
+        let log = stage.pooler.log();
+        assert!(!log.contains("WARNING") && !log.contains("current transaction is aborted"), "{at}: {log}");
+    }
+}
+
 pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     let stage = Stage::open(house, "names_torn");
     let (mut client, explain) = (stage.pooled(), query("explain execute s1"));

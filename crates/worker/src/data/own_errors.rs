@@ -47,7 +47,9 @@ impl<I: Io> Worker<I> {
         };
         // A query that we have cancelled is expected to end with an error.
         let is_wanted = !is_ours && matches!(server.stage, ServerStage::Cleaning(_));
-        let level = if is_wanted { Level::Debug } else { Level::Warning };
+        // What is sent along in a batch of the client fails behind the client's own error.
+        let is_behind_error = is_ours && notice.sqlstate == IN_FAILED_SQL_TRANSACTION;
+        let level = if is_wanted || is_behind_error { Level::Debug } else { Level::Warning };
         let (severity, message) = (&notice.severity, &notice.message);
         self.log.about(&line, level, format_args!("{what}: {severity}: {message}"));
         if is_ours && notice.is_fatal() {
@@ -187,10 +189,12 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");
         self.io.send(client.conn, out.into());
-        self.enqueue(Task::GoOn(client_key));
+        self.enqueue(Task::ForwardHeld(client_key));
         self.resume_client(client_key);
     }
 }
 
+/// `in_failed_sql_transaction`
+const IN_FAILED_SQL_TRANSACTION: &str = "25P02";
 /// How often at most it is logged that a pool's reset query fails, or that settings cannot be reset.
 const RESET_TOLD_EVERY: Duration = Duration::from_secs(60);

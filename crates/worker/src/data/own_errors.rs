@@ -48,7 +48,8 @@ impl<I: Io> Worker<I> {
         // A query that we have cancelled is expected to end with an error.
         let is_wanted = !is_ours && matches!(server.stage, ServerStage::Cleaning(_));
         // What is sent along in a batch of the client fails behind the client's own error.
-        let is_behind_error = is_ours && notice.sqlstate == IN_FAILED_SQL_TRANSACTION;
+        let is_lent = matches!(server.stage, ServerStage::Lent { .. });
+        let is_behind_error = is_ours && is_lent && notice.sqlstate == IN_FAILED_SQL_TRANSACTION;
         let level = if is_wanted || is_behind_error { Level::Debug } else { Level::Warning };
         let (severity, message) = (&notice.severity, &notice.message);
         self.log.about(&line, level, format_args!("{what}: {severity}: {message}"));

@@ -33,7 +33,7 @@ pub(crate) struct Handovers<S> {
 struct Handover {
     /// The number of the restart. The transfer of one that was called off may still be running.
     number: u64,
-    /// Signals the transfer that everything is suspended, with the events so far; dropping it calls the transfer back.
+    /// Signals the transfer that everything is suspended, with the events so far; dropping it calls the transfer off.
     still: Sender<PackedEvents>,
     /// How often all workers have reported that they are suspended. A client that was in transit between two workers in
     /// the first round has arrived by the second.

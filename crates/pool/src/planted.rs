@@ -76,7 +76,7 @@ pub(crate) fn rings_by(set: Time, time: Time) -> bool {
     set <= time || planted::is(Planted::AlarmNotBroughtForward)
 }
 
-/// The waiter that a client gets back when its dedicated login has failed or was given up.
+/// The row in the queue that a client gets back when its dedicated login has failed or was given up.
 pub(crate) fn waits_again<T>(waiter: T) -> Option<T> {
     (!planted::is(Planted::DedicatedWaiterForgotten)).then_some(waiter)
 }

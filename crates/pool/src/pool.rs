@@ -22,7 +22,7 @@ use crate::{
     ServerKey, Snapshot, WaitReason,
 };
 
-/// The slots and waiters of all pools of a worker.
+/// The slots and waiting clients of all pools of a worker.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) slots: Slab<Slot>,

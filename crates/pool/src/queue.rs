@@ -61,7 +61,7 @@ impl Linked for Waiter {
 #[derive(Debug)]
 pub(crate) struct Waiters {
     rows: Slab<Waiter>,
-    /// The waiter of each client, by the index of the client's key. Indices are small, so a table costs little even though most
+    /// The row of each waiting client, by the index of the client's key. Indices are small, so a table costs little even though most
     /// clients do not wait.
     by_client: Vec<Option<Key>>,
 }
@@ -71,14 +71,14 @@ impl Waiters {
         Self { rows: Slab::with_capacity(u32::MAX), by_client: Vec::new() }
     }
 
-    /// The waiter at this client's index: its own, or that of an earlier client of the same index whose
+    /// The row at this client's index: its own, or that of an earlier client of the same index whose
     /// [`crate::Event::Left`] never came.
     pub(crate) fn at(&self, client: ClientKey) -> Option<Waiter> {
         let key = (*self.by_client.get(client.index as usize)?)?;
         self.rows.get(key).copied()
     }
 
-    /// The waiter of this client.
+    /// The row of this client.
     pub(crate) fn of(&self, client: ClientKey) -> Option<Waiter> {
         self.at(client).filter(|waiter| waiter.client == client)
     }

@@ -25,6 +25,7 @@ mod lock;
 mod makings;
 mod meaning;
 mod mentions;
+mod name_filter;
 mod normalize;
 mod notify;
 mod plain;

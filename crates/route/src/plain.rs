@@ -3,9 +3,10 @@
 //! Always true: a text that is found plain gets the same class when it is read completely.
 //! Not here: the classes of such texts (`cache`), the complete reading (`classify`).
 
-use crate::builtin::{matters, may_matter};
+use crate::builtin::{self, INTO, matters};
 use crate::knowledge::Knowledge;
 use crate::lexer::{Dialect, Encoding, Kind, Lexer};
+use crate::name_filter::NameFilter;
 use crate::notify::PG_NOTIFY;
 use crate::sequences;
 use crate::words::Name;
@@ -154,9 +155,7 @@ impl Reader<'_> {
     /// length is looked at where the database has functions with names of that length.
     #[inline]
     fn is_passed(&self, first: u8, second: u8, length: usize) -> bool {
-        let (lengths, seconds) = INTERESTING[usize::from(first)];
-        let lengths = if seconds >> (second % 32) & 1 == 1 { lengths } else { 0 };
-        length < 64 && (lengths | self.lengths) >> length & 1 == 0
+        length < 64 && (FILTER.lengths(first, second) | self.lengths) >> length & 1 == 0
     }
 
     /// Whether a name, whose token ends here, may matter by itself or as a function of the database.
@@ -253,49 +252,28 @@ const VERBS: [&[u8]; 5] = [SELECT, INSERT, b"update", b"delete", b"with"];
 pub(crate) const SELECT: &[u8] = b"select";
 /// The one of them that creates rows.
 pub(crate) const INSERT: &[u8] = b"insert";
-/// Behind this word a statement may create a temporary table.
-const INTO: &[u8] = b"into";
-/// What stands behind it then.
+/// What stands behind INTO where a statement creates a temporary table.
 const TARGETS: [&[u8]; 4] = [b"temp", b"temporary", b"local", b"global"];
 
-/// For each first byte of a name, whatever the database has: a bit for each length with which it may matter, and a bit for each
-/// second byte, modulo 32. All bits for a byte with which no name begins.
-static INTERESTING: [(u64, u32); 256] = {
-    let mut interesting = [(u64::MAX, u32::MAX); 256];
+/// What has to be looked at, whatever functions the database has: names that matter, a letter with which a string begins, and
+/// everything that begins with a byte with which no name does.
+static FILTER: NameFilter = {
+    let mut filter = builtin::FILTER.or(&sequences::FILTER).with(PG_NOTIFY);
     let mut byte = 0;
     while byte < 256 {
         let first = byte as u8;
-        // `insert`, `into`; `set_config`, `setval`; `ts_stat`; `pg_...`; `query_to_xml`; `nextval`, `currval`, `lastval`; `merge`
-        let seconds: &[u8] = match first | 0x20 {
-            b'b' | b'e' | b'x' => b"'",
-            b'u' => b"&",
-            b'i' => b"n",
-            b'n' | b's' | b'm' => b"e",
-            b't' => b"s",
-            b'p' => b"g",
-            b'q' | b'c' => b"u",
-            b'l' => b"a",
-            _ => b"",
-        };
-        if first.is_ascii_alphabetic() || first == b'_' || first >= 0x80 {
-            interesting[byte] = (0, 0);
-            let mut at = 0;
-            while at < seconds.len() {
-                interesting[byte].1 |= 1 << (seconds[at] % 32);
-                at += 1;
-            }
-            // With a quote behind it, such a letter begins a string.
-            let mut length = 1;
-            while length < 64 {
-                if length == 1 || may_matter(first, length) || sequences::may_concern(first, length) {
-                    interesting[byte].0 |= 1 << length;
-                }
-                length += 1;
-            }
+        if !(first.is_ascii_alphabetic() || first == b'_' || first >= 0x80) {
+            filter = filter.with_all_of(first);
         }
         byte += 1;
     }
-    interesting
+    let prefixes: [&[u8]; 4] = [b"b'", b"e'", b"x'", b"u&"];
+    let mut at = 0;
+    while at < prefixes.len() {
+        filter.add(prefixes[at], 1 << 1);
+        at += 1;
+    }
+    filter
 };
 
 #[cfg(test)]

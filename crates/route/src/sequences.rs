@@ -3,6 +3,7 @@
 //! Always true: what functions and triggers do is left out; a statement that writes rows may draw values for their defaults.
 //! Not here: what follows from it for a client and its servers (`protocol::state`).
 
+use crate::name_filter::NameFilter;
 use crate::words::Words;
 
 /// What a text does with the sequence values of its session.
@@ -70,9 +71,19 @@ impl Word {
 }
 
 /// Whether a word with this first byte and length may be one of them.
-pub(crate) const fn may_concern(first: u8, length: usize) -> bool {
-    matches!((first | 0x20, length), (b'n' | b'c' | b'l', 7) | (b's' | b'i', 6) | (b'm', 5))
+fn may_concern(first: u8, length: usize) -> bool {
+    FILTER.passes(first, length)
 }
+
+/// Which words may be one of them.
+pub(crate) static FILTER: NameFilter = {
+    let (mut filter, mut at) = (NameFilter::NONE, 0);
+    while at < WORDS.len() {
+        filter = filter.with(WORDS[at].0);
+        at += 1;
+    }
+    filter
+};
 
 const WORDS: [(&[u8], Word); 6] = [
     (b"insert", Word::Makes),

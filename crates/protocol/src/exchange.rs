@@ -307,7 +307,7 @@ impl Exchange {
     /// # Errors
     /// The server does not owe this message.
     pub fn answered(&mut self, kind: u8, body: &[u8]) -> Result<Answered, ProtocolViolation> {
-        if self.is_ours() {
+        if self.answers_ours(kind) {
             return self.answered_ours(kind, body);
         }
         let heard = match kind {
@@ -356,7 +356,9 @@ impl Exchange {
                 if let Some(Owed::OursAlong { answers }) = self.owed.front_mut() =>
             {
                 *answers -= 1;
-                *answers == 0
+                let has_ended = *answers == 0;
+                self.settle_doubt();
+                has_ended
             }
             backend::READY_FOR_QUERY if self.owed.front() == Some(&Owed::Ours) => {
                 self.status = TxStatus::parse(body).ok_or(ProtocolViolation)?;
@@ -365,7 +367,12 @@ impl Exchange {
             backend::READY_FOR_QUERY | backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => {
                 return Err(ProtocolViolation);
             }
-            _ => false,
+            backend::NOTICE_RESPONSE | backend::PARAMETER_STATUS => false,
+            // The answer to a message of ours settles a doubt like any other.
+            _ => {
+                self.settle_doubt();
+                false
+            }
         };
         if has_ended {
             self.owed.pop_front();
@@ -381,7 +388,10 @@ impl Exchange {
         self.status = status_told(status, self.status, self.owed.front() == Some(&Owed::Sync));
         match self.owed.front() {
             // Only a Sync is answered by `ReadyForQuery` alone, so this one answers a stray Sync.
-            Some(Owed::Query | Owed::Function | Owed::Batch { .. } | Owed::Step(_)) | None
+            Some(
+                Owed::Query | Owed::Function | Owed::Batch { .. } | Owed::Step(_) | Owed::Ours | Owed::OursAlong { .. },
+            )
+            | None
                 if self.stray_syncs > 0 && !self.has_begun =>
             {
                 self.stray_syncs -= 1;
@@ -409,6 +419,11 @@ impl Exchange {
             return;
         }
         self.has_begun = true;
+        self.settle_doubt();
+    }
+
+    /// Something later than every stray Sync is being answered.
+    fn settle_doubt(&mut self) {
         if self.count != Count::Lost {
             self.stray_syncs = 0;
             self.count = Count::Sure;
@@ -613,6 +628,15 @@ impl Exchange {
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.owed.front().is_some_and(Owed::is_ours)
+    }
+
+    /// Whether a message of this kind answers a query of our own. A `ReadyForQuery` may still be that of a stray Sync,
+    /// which was sent before the query.
+    #[must_use]
+    #[inline]
+    pub fn answers_ours(&self, kind: u8) -> bool {
+        let is_stray = || kind == backend::READY_FOR_QUERY && self.count == Count::Doubtful && self.stray_syncs > 0;
+        self.is_ours() && !is_stray()
     }
 
     /// Whether the next answers are to messages of our own that were sent directly before a request of the client's.

@@ -116,6 +116,44 @@ fn a_client_that_leaves_in_the_middle_of_a_message_leaves_what_it_has_asked_befo
     }
 }
 
+/// Regression: the client was closed, because a query of our own "would prove nothing". It settles the doubt like any
+/// other request.
+#[test]
+fn a_query_of_ours_settles_whether_a_stray_sync_is_answered() {
+    let asked = |story: &str, is_along: bool| {
+        let mut exchange = play(story);
+        assert!(!exchange.is_proven() && !exchange.is_beyond_proof(), "{story}");
+        if is_along {
+            exchange.asks_ours_along(1);
+        } else {
+            exchange.asks_ours();
+        }
+        exchange
+    };
+    for (is_along, answers) in [(false, &b"TDC"[..]), (false, b"I"), (false, b"E"), (true, b"2")] {
+        for strays in 0..=1 {
+            let mut exchange = asked(">PBES <12G >dSdfS <E <ZI", is_along);
+            for _ in 0..strays {
+                assert!(!exchange.answers_ours(b'Z') && exchange.answers_ours(b'N'));
+                assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Forward));
+                assert!(exchange.is_ours() && !exchange.may_end());
+            }
+            for kind in answers {
+                for unasked in [b'N', b'S'] {
+                    assert_eq!(exchange.answered(unasked, b""), Ok(Answered::Ours));
+                }
+                assert_eq!(exchange.answered(*kind, b""), Ok(Answered::Ours));
+                assert!(exchange.is_proven(), "{exchange:?}");
+            }
+            if !is_along {
+                assert!(exchange.answers_ours(b'Z'));
+                assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Ours));
+            }
+            assert!(exchange.may_end() && exchange.is_proven(), "{exchange:?}");
+        }
+    }
+}
+
 /// Regression: the ReadyForQuery of the Sync was taken for that of the Query, the end of the second COPY was dropped, and
 /// its client waited forever.
 #[test]

@@ -1,7 +1,7 @@
 //! Functions that are created while other sessions are pooled with state that follows them.
 
 use tests::client::Client;
-use tests::message::{bind, execute, parse, sync};
+use tests::message::{bind, execute, frame, parse, sync};
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
@@ -123,5 +123,36 @@ pub(crate) fn temporary_views_and_functions_that_set_something_leave_nothing(hou
         assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "", "{makes}");
         assert_eq!(one.value("select current_setting('app.tenant')"), "one", "{makes}");
         one.run("discard all");
+    }
+}
+
+/// Regression: the client was closed, because the probe for what the triggers of a COPY may have set "would prove nothing"
+/// while a Sync that the COPY has ignored, or has not, may still be answered. libpq sends such a Sync with each COPY.
+pub(crate) fn what_a_failed_copy_may_have_set_is_asked_although_a_sync_may_be_unanswered(house: &House) {
+    let pooler = house.pooler("copied", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let mut owner = house.postgres.client("copied");
+    owner.run("create table plain(a int); create table refusing(a int)");
+    owner.run(
+        "create function refuse() returns trigger language plpgsql as $$ begin \
+         perform set_config(tg_argv[0], 'no', false); raise 'no'; end $$",
+    );
+    owner.run(
+        "create trigger refuse before insert on refusing for each statement execute function refuse('enable_seqscan')",
+    );
+    // The trigger fails before the Sync is read, which is then answered beside that of the client's CopyFail.
+    for (table, answers) in [("plain", 1), ("refusing", 2)] {
+        for (mut client, whose) in
+            [(house.postgres.client("copied"), "direct"), (pooler.client("u", "copied"), "pooled")]
+        {
+            let text = format!("copy {table} from stdin");
+            client.peer.send(&[parse("", &text), bind("", "", &[]), execute("", 0), sync()].concat());
+            while client.peer.frame().expect("the COPY begins").tag != b'G' {}
+            client.peer.send(&[frame(b'f', b"no more\0"), sync()].concat());
+            for number in 0..answers {
+                let errors = client.answer().errors.len();
+                assert_eq!(errors, usize::from(number == 0), "{whose}, {table}, answer {number}");
+            }
+            assert_eq!(client.value("show enable_seqscan"), "on", "{whose}, {table}");
+        }
     }
 }

@@ -218,7 +218,7 @@ impl Answers<'_> {
         let is_ready = kind == backend::READY_FOR_QUERY;
         // The status stands in the body of a `ReadyForQuery`, so the message is counted when that has arrived.
         let is_counted = if is_ready { piece.is_last() } else { is_first };
-        let was_ours = server.exchange.is_ours();
+        let was_ours = server.exchange.answers_ours(kind);
         if kind == backend::ERROR_RESPONSE && client.is_none() && server.exchange.owes_nothing() {
             return Some(ServerEvent::FatalError(piece.is_whole().then_some(body)));
         }

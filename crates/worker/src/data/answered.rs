@@ -90,6 +90,10 @@ impl<I: Io> Worker<I> {
     /// The server has answered a probe.
     pub(crate) fn probed(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
+        if server.session.exchange.is_ours() {
+            // This was the answer to a stray Sync.
+            return;
+        }
         let Some(mut probe) = server.session.life.take_probe() else { return };
         if probe.is_of_nothing() {
             self.listener_has_caught_up(server_key, client_key);

@@ -44,7 +44,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ask(&mut self, server_key: ServerKey, probe: Probe) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();
-        if probe.is_of_nothing() {
+        // A Sync would not tell its answer from that of a stray one.
+        if probe.is_of_nothing() && server.session.exchange.is_proven() {
             write::bare(&mut out, frontend::SYNC);
         } else {
             write::query(&mut out, &probe.question());
@@ -86,7 +87,7 @@ impl<I: Io> Worker<I> {
             self.arm_server(server_key);
             return;
         }
-        if !server.session.exchange.is_proven() {
+        if server.session.exchange.is_beyond_proof() {
             // It cannot be told any more which answer belongs to what, so a probe would prove nothing.
             self.lose_server(server_key, Closed::Dirty, Unlendable::Unproven.words());
             self.fail_client(client_key, &Fault::StateLost);

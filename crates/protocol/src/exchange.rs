@@ -117,7 +117,8 @@ impl Exchange {
                 self.owed.push_back(Owed::Sync);
             }
             frontend::FLUSH => {}
-            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if self.owes_nothing() => {
+            // Messages of ours begin no COPY that this could end.
+            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if self.owes_client_nothing() => {
                 // Once the count is lost, the server may be in a COPY although it seems to owe nothing, so it must get
                 // the message.
                 return if self.count == Count::Lost { Asked::Forward } else { Asked::Drop };

@@ -154,6 +154,22 @@ fn a_query_of_ours_settles_whether_a_stray_sync_is_answered() {
     }
 }
 
+/// Regression: the end waited for a COPY, and the answer to the Query behind it was unexpected.
+#[test]
+fn the_end_of_no_copy_is_dropped_behind_messages_of_ours() {
+    for kind in [b'd', b'c', b'f'] {
+        let mut exchange = Exchange::default();
+        exchange.asks_ours_along(1);
+        assert_eq!(exchange.asked(kind), Asked::Drop);
+        assert_eq!(exchange.asked(b'Q'), Asked::Forward);
+        assert_eq!(exchange.answered(b'3', b""), Ok(Answered::Ours));
+        for (kind, status) in [(b'T', &b""[..]), (b'C', b""), (b'Z', b"I")] {
+            assert_eq!(exchange.answered(kind, status), Ok(Answered::Forward));
+        }
+        assert!(exchange.may_end(), "{exchange:?}");
+    }
+}
+
 /// Regression: the ReadyForQuery of the Sync was taken for that of the Query, the end of the second COPY was dropped, and
 /// its client waited forever.
 #[test]

@@ -720,3 +720,18 @@ pub(crate) fn errors_about_names_are_those_of_postgresql(house: &House) {
         run("c"),
     ]);
 }
+
+/// Regression: a client whose EXECUTE had named a statement by more than 63 bytes was closed when it sent the end of a COPY
+/// that there was not with its next Query: our own message before the Query was taken for one that may begin a COPY.
+pub(crate) fn a_query_behind_the_end_of_no_copy_is_answered(house: &House) {
+    let pooler = house.pooler("no_copy", &["pool_mode = transaction", "default_pool_size = 1"]);
+    let name = "n".repeat(64);
+    for (kind, body) in [(b'd', &b"nobody's"[..]), (b'c', b""), (b'f', b"why\0")] {
+        let mut client = pooler.client("u", "no_copy");
+        client.peer.send(&[parse(&name, "select 'given'"), sync()].concat());
+        assert!(client.answer().errors.is_empty());
+        assert_eq!(client.value(&format!("execute {name}")), "given");
+        client.peer.send(&[frame(kind, body), query("select 'after'")].concat());
+        assert_eq!(client.answer().value(), "after");
+    }
+}

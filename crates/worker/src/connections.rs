@@ -29,7 +29,7 @@ impl<I: Io> Worker<I> {
         let step = match stage {
             ClientStage::Greeting(greeting) if greeting.is_shaking() => LoginStep::Tls,
             ClientStage::Greeting(_) => LoginStep::Startup,
-            ClientStage::Login(login) => login.step,
+            ClientStage::Login(login) => login.step(),
             ClientStage::Ready(_) | ClientStage::Console(_) | ClientStage::Cancelling(_) => return,
         };
         if step == LoginStep::Tls {

@@ -87,12 +87,12 @@ impl<I: Io> Worker<I> {
                 let failure = self.pools.snapshot(self.now, pool).and_then(|snapshot| snapshot.failure);
                 // A client may wait for a dedicated server because all slots are taken; then no server is down.
                 let may_be_down =
-                    |at: &Time| login.request.replication.is_none() || failure.is_some() || *at > self.now;
+                    |at: &Time| login.request().replication.is_none() || failure.is_some() || *at > self.now;
                 let down = limit.map(|limit| client.since + limit).filter(may_be_down);
                 let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.words().into()) };
                 let down = down.map(|at| (at, ClientDue::Fault(fault)));
                 let entry = self.registry.entry_of(pool);
-                let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request.user));
+                let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request().user));
                 // A login that waits for its first server waits like a query (PgBouncer, `janitor.c`, `pool_client_maint`).
                 let query = end_of_query(since, settings.query_timeout);
                 down.into_iter().chain(query).chain(end_of_wait(since, wait)).min_by_key(|(at, _)| *at)
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(_) => None,
                 Link::None if ready.listen_wait.is_some() => {
-                    ready.listen_wait.as_ref().map(|wait| (wait.until, ClientDue::Late))
+                    ready.listen_wait.as_ref().map(|wait| (wait.until(), ClientDue::Late))
                 }
                 Link::None => {
                     let limit = self.registry.users[ready.session.user as usize].client_idle_timeout;
@@ -150,7 +150,7 @@ impl<I: Io> Worker<I> {
             ServerStage::Idle => None,
             ServerStage::Cleaning(cleaning) => {
                 let end = cleaning.ends(settings.server_mend_timeout);
-                Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
+                Some((cleaning.cancel_again().map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
             // A replication stream has no end, and a base backup takes long.
             ServerStage::Lent { .. } if server.dedicated.is_some() => None,

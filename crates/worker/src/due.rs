@@ -138,14 +138,13 @@ impl<I: Io> Worker<I> {
 
     /// Ends all affinity holds, because an order may come.
     pub(crate) fn end_all_affinity_holds(&mut self) {
-        if let Some((last, _)) = self.affinity_holds.rows.back() {
-            self.end_affinity_hold_until(*last);
+        if let Some(last) = self.affinity_holds.last_deadline() {
+            self.end_affinity_hold_until(last);
         }
     }
 
     fn end_affinity_hold_until(&mut self, now: Time) {
-        while let Some(&(until, server_key)) = self.affinity_holds.rows.front().filter(|(until, _)| *until <= now) {
-            self.affinity_holds.rows.pop_front();
+        while let Some((until, server_key)) = self.affinity_holds.take_due(now) {
             let Some(server) = self.servers.get(server_key) else { continue };
             if has_hold_expired(server.affinity_hold.is_waiting_until(until)) {
                 self.end_affinity_hold(server_key);

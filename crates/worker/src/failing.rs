@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
         let (kind, database, user) = match &client.stage {
             ClientStage::Greeting(_) => (Failing::ClientLogin, "", ""),
-            ClientStage::Login(login) => (Failing::ClientLogin, &*login.request.database, &*login.request.user),
+            ClientStage::Login(login) => (Failing::ClientLogin, &*login.request().database, &*login.request().user),
             ClientStage::Ready(ready) => {
                 let Some(place) = self.registry.pool(ready.pool) else { return };
                 (Failing::Client, &*place.database_name, &*place.user_name)

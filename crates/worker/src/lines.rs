@@ -36,8 +36,8 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key) else { return Subject::default() };
         let (database, user) = match &client.stage {
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => ("(nodb)", "(nouser)"),
-            ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
-            ClientStage::Console(console) => (CONSOLE, &*console.user),
+            ClientStage::Login(login) => (&*login.request().database, &*login.request().user),
+            ClientStage::Console(console) => (CONSOLE, &*console.user()),
             ClientStage::Ready(ready) => {
                 let database = self.registry.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
                 (database, &*self.registry.users[ready.session.user as usize].name)
@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn login_failed_line(&mut self, key: Key) {
         let Some(login) = self.clients.login(key) else { return };
-        let (user, database) = (login.request.user.clone(), login.request.database.clone());
+        let (user, database) = (login.request().user.clone(), login.request().database.clone());
         self.log_client(key, Level::Log, format_args!("login failed: db={database} user={user}"));
     }
 

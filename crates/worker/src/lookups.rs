@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
     /// Which replication stream a client wants, if any.
     pub(crate) fn replication_of(&self, key: Key) -> Option<Replication> {
         match &self.clients.get(key)?.stage {
-            ClientStage::Login(login) => login.request.replication,
+            ClientStage::Login(login) => login.request().replication,
             ClientStage::Ready(ready) => ready.replication,
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
         }
@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
         let name = self.active.tracked.application_name();
         let (user, database, application_name) = match &client.stage {
             ClientStage::Login(login) => {
-                (&*login.request.user, &*login.request.database, login.request.vars.get(name).unwrap_or(""))
+                (&*login.request().user, &*login.request().database, login.request().vars.get(name).unwrap_or(""))
             }
             ClientStage::Ready(ready) => (
                 &*self.registry.users[ready.session.user as usize].name,
@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
 
     /// The server of a database's listener.
     pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
-        let session = self.registry.databases[database as usize].listening.session?;
+        let session = self.registry.databases[database as usize].listening.session()?;
         self.clients.ready(session)?.link.server()
     }
 

@@ -48,8 +48,8 @@ impl<I: Io> Worker<I> {
         let names = match &client.stage {
             ClientStage::Greeting(_) => (Arc::default(), Arc::default()),
             ClientStage::Login(login) => (
-                cut(&login.request.database, REPORT_TEXT_BYTES_MAX).into(),
-                cut(&login.request.user, REPORT_TEXT_BYTES_MAX).into(),
+                cut(&login.request().database, REPORT_TEXT_BYTES_MAX).into(),
+                cut(&login.request().user, REPORT_TEXT_BYTES_MAX).into(),
             ),
             ClientStage::Cancelling(_) | ClientStage::Console(_) | ClientStage::Ready(_) => return,
         };

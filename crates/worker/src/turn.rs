@@ -134,20 +134,20 @@ impl<I: Io> Worker<I> {
         if !self.post.is_empty() || self.paced.is_any_waiting() {
             return Some(self.now);
         }
-        if self.tracers.is_any_spreading() || self.admin.snapshots.is_any_under_way() {
+        if self.tracers.is_any_spreading() || self.admin.is_asked() {
             return Some(self.now);
         }
         if let Some(deadline) = self.admin.rest_deadline() {
             return deadline;
         }
-        if let Some(now) = self.notify.backlog.next_deadline(self.now) {
+        if let Some(now) = self.notify.backlog_deadline(self.now) {
             return Some(now);
         }
         earliest([
             self.pools.next_deadline(),
             self.timers.next_deadline(),
             self.affinity_holds.next_deadline(),
-            self.notify.alarms.next_deadline(),
+            self.notify.next_alarm(),
         ])
     }
 
@@ -164,7 +164,7 @@ impl<I: Io> Worker<I> {
         if self.recent_load.is_due(alive) {
             self.recent_load.note(self.io.awake(), alive);
         }
-        self.notify.backlog.begin_turn();
+        self.notify.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && !self.admin.is_resting() {
             self.apply_new_configurations();
@@ -190,7 +190,7 @@ impl<I: Io> Worker<I> {
             self.expire();
         }
         self.spread_tracers();
-        if self.admin.snapshots.is_any_under_way() {
+        if self.admin.is_asked() {
             self.take_slice();
         }
         debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
@@ -349,13 +349,13 @@ impl<I: Io> Worker<I> {
             ToWorker::Judged { client, verdict } => self.judged(client, verdict),
             ToWorker::Hashed { asker, hashed } => self.hashed(asker, hashed),
             ToWorker::SystemUser { client, found } => self.system_user(client, found),
-            ToWorker::Show { question, what } => self.admin.snapshots.ask(question, what),
+            ToWorker::Show { question, what } => self.admin.ask(question, what),
             ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
             ToWorker::ConsolePart { client, bytes } => self.console_is_told(client, bytes),
             ToWorker::Order { question, order } => self.obey(question, order),
             ToWorker::ForgetOrder { question } => self.forget_order(question),
             ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
-            ToWorker::KeyGone(key) => drop(self.cancel.moved_keys.remove(&key)),
+            ToWorker::KeyGone(key) => self.cancel.retire_moved(&key),
             ToWorker::Arrive(imports) => self.arrive(*imports),
             ToWorker::HandedOver => self.part_from_the_rest(),
             ToWorker::WakeUp => self.go_on(),

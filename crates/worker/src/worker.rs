@@ -140,8 +140,8 @@ impl<I: Io> Worker<I> {
         let owner = match bits >> 62 {
             0 => Owner::Client(self.clients.key_at(index)?),
             1 => Owner::Server(self.servers.key_at(index)?),
-            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancel.rows.key_at(index)?),
-            _ => Owner::Forward(self.cancel.forwards.rows.key_at(index & !(FORWARD as u32))?),
+            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancel.key_at(index)?),
+            _ => Owner::Forward(self.cancel.forward_key_at(index & !(FORWARD as u32))?),
         };
         is_from_tenant((owner.to_bits() ^ bits) & KEY_BITS == 0).then_some(owner)
     }

@@ -13,18 +13,18 @@ use wire::{Request, Scanner};
 #[derive(Debug)]
 pub(crate) struct ConsoleClient {
     pub(super) right: Right,
-    pub(crate) user: Box<str>,
-    pub(crate) application_name: Box<str>,
+    pub(super) user: Box<str>,
+    pub(super) application_name: Box<str>,
     pub(super) scanner: Scanner,
     pub(super) body: Vec<u8>,
     pub(super) waiting: VecDeque<Request>,
     /// Whether the control thread owes it an answer.
-    pub(crate) is_busy: bool,
+    pub(super) is_busy: bool,
     /// Whether the control thread wants to know when everything for the client has been sent.
     pub(super) has_part: bool,
     /// Whether nothing is received until fewer requests wait.
     pub(super) is_paused: bool,
-    pub(crate) cancel_key: CancelKey,
+    pub(super) cancel_key: CancelKey,
 }
 
 impl ConsoleClient {
@@ -33,6 +33,21 @@ impl ConsoleClient {
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
         let (is_busy, has_part, is_paused) = (false, false, false);
         Self { right, user, application_name, scanner, body, waiting, is_busy, has_part, is_paused, cancel_key }
+    }
+}
+
+impl ConsoleClient {
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub(crate) fn cancel_key(&self) -> &CancelKey {
+        &self.cancel_key
+    }
+
+    /// Whether the control thread owes it an answer.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy
     }
 }
 

@@ -10,7 +10,7 @@ use reactor::Peer;
 
 use crate::admin::suspended::Suspended;
 use crate::admin::under_way::Snapshots;
-use crate::letters::{Order, Shutdown, ToWorker};
+use crate::letters::{Order, Parts, Shutdown, ToWorker};
 
 pub(crate) mod commands;
 pub(crate) mod console;
@@ -41,7 +41,7 @@ pub(crate) struct Admin<S> {
     /// Orders that wait for something, with the control thread's numbers for them.
     awaited: Vec<(u64, Order)>,
     /// What the control thread wants to know.
-    pub(crate) snapshots: Snapshots,
+    snapshots: Snapshots,
     /// The suspension, if the worker is suspended.
     suspended: Option<Box<Suspended<S>>>,
     /// Another process has taken over the connections.
@@ -64,6 +64,16 @@ impl<S> Default for Admin<S> {
 }
 
 impl<S> Admin<S> {
+    /// Whether the control thread's questions are still being answered.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.snapshots.is_any_under_way()
+    }
+
+    /// The control thread wants to know this.
+    pub(crate) fn ask(&mut self, question: u64, what: Parts) {
+        self.snapshots.ask(question, what);
+    }
+
     /// Another process has taken over everything: there is no further turn.
     pub(crate) fn hand_over(&mut self) {
         (self.is_handed_over, self.shutdown) = (true, Some(Shutdown::Now));

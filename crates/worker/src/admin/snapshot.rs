@@ -32,12 +32,12 @@ impl DatabasePlace {
     /// The next channel behind `after` that its clients listen to.
     pub(super) fn channel_after(&self, after: Option<&str>) -> Option<ChannelRow> {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let (name, channel) = self.listening.channels.range::<str, _>((begin, Bound::Unbounded)).next()?;
+        let (name, channel) = self.listening.channels().range::<str, _>((begin, Bound::Unbounded)).next()?;
         Some(ChannelRow {
             database: self.name.clone(),
             channel: name.clone(),
-            clients: channel.clients.len(),
-            is_heard: channel.is_heard(self.listening.losses),
+            clients: channel.count(),
+            is_heard: channel.is_heard(self.listening.losses()),
         })
     }
 }
@@ -50,7 +50,7 @@ impl<I: Io> Worker<I> {
         snapshot.connections = self.connections;
         snapshot.failures = self.failures.recent(self.now).collect();
         snapshot.failure_totals = self.failures.totals().collect();
-        snapshot.turned_away = self.limits.turned_away;
+        snapshot.turned_away = self.limits.turned_away();
         snapshot.verified = self.verified;
         snapshot.busy = self.io.awake();
         snapshot.alive = self.now.since(self.begun);
@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Greeting(_) => ("(nouser)".into(), "(nodb)".into(), LOGIN, None, "".into(), None),
             ClientStage::Login(login) => {
                 let state = if login.waits_for().is_some() { "waiting" } else { LOGIN };
-                let request = &login.request;
+                let request = &login.request();
                 ((*request.user).into(), (*request.database).into(), state, None, "".into(), Some(client.since))
             }
             ClientStage::Console(console) => {
@@ -263,7 +263,7 @@ impl<I: Io> Worker<I> {
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
-            replication: Replication::word(server.dedicated.as_ref().map(|dedicated| dedicated.kind)),
+            replication: Replication::word(server.dedicated.as_ref().map(|dedicated| dedicated.kind())),
             state,
             state_detail: self.detail_of_server(server),
             addr: theirs.map_or_else(|| "unix".to_owned(), |theirs| theirs.ip().to_string()),

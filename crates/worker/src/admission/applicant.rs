@@ -24,19 +24,19 @@ use crate::letters::{ExternalAuth, Right};
 #[derive(Debug)]
 pub(crate) struct LoggingIn {
     /// The secret of its user, as a server has reported it (`auth_query`).
-    pub(crate) reported_secret: Option<Arc<Secret>>,
+    pub(super) reported_secret: Option<Arc<Secret>>,
     /// Whether that secret comes from the cache (`auth_query_cache_ttl`).
-    pub(crate) is_secret_cached: bool,
+    pub(super) is_secret_cached: bool,
     /// Its password, which an external authenticator has accepted.
-    pub(crate) judged: Option<Arc<Secret>>,
-    pub(crate) request: Request,
+    pub(super) judged: Option<Arc<Secret>>,
+    pub(super) request: Request,
     /// The dedicated server that is being dialed for it.
-    pub(crate) dedicating: Option<ServerKey>,
-    pub(crate) waits: LoginWait,
+    pub(super) dedicating: Option<ServerKey>,
+    pub(super) waits: LoginWait,
     /// Which step of the login it has reached.
-    pub(crate) step: LoginStep,
+    pub(super) step: LoginStep,
     /// Bytes that nothing has looked at yet.
-    pub(crate) unread: Vec<u8>,
+    pub(super) unread: Vec<u8>,
 }
 
 /// What a client that logs in waits for.
@@ -71,14 +71,14 @@ pub(crate) enum LoginWait {
 /// An authentication exchange.
 #[derive(Debug)]
 pub(crate) struct Proof {
-    pub(crate) login: Login,
+    pub(super) login: Login,
     /// The external authenticator that judges the password.
-    pub(crate) authenticator: Option<ExternalAuth>,
-    pub(crate) scanner: Scanner,
-    pub(crate) body: Vec<u8>,
+    pub(super) authenticator: Option<ExternalAuth>,
+    pub(super) scanner: Scanner,
+    pub(super) body: Vec<u8>,
     /// Method and challenge, if the client's response can be checked against another secret too and the one in use may
     /// be outdated.
-    pub(crate) again: Option<(Method, Dice)>,
+    pub(super) again: Option<(Method, Dice)>,
 }
 
 impl LoggingIn {
@@ -103,6 +103,44 @@ impl LoggingIn {
 
     pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
         Self { waits: LoginWait::Departure { early, since_wall }, step: LoginStep::Startup, ..Self::new(request) }
+    }
+
+    /// What it has asked for in its startup packet.
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    pub(crate) fn vars_mut(&mut self) -> &mut Vars {
+        &mut self.request.vars
+    }
+
+    pub(crate) fn waits(&self) -> &LoginWait {
+        &self.waits
+    }
+
+    /// Which step of the login it has reached.
+    pub(crate) fn step(&self) -> LoginStep {
+        self.step
+    }
+
+    /// Bytes that nothing has looked at yet.
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.unread
+    }
+
+    /// The dedicated server that is being dialed for it.
+    pub(crate) fn dedicated_server(&self) -> Option<ServerKey> {
+        self.dedicating
+    }
+
+    /// This dedicated server is being dialed for it.
+    pub(crate) fn has_dialed(&mut self, server: ServerKey) {
+        self.dedicating = Some(server);
+    }
+
+    /// The dedicated server that was being dialed for it is closed.
+    pub(crate) fn has_lost_server(&mut self) {
+        self.dedicating = None;
     }
 
     /// Sets what the client waits for from now on.
@@ -263,11 +301,11 @@ pub(crate) enum Entry {
 /// What a client has shown, to be checked against another secret.
 #[derive(Debug)]
 pub(crate) struct Recheck {
-    pub(crate) method: Method,
-    pub(crate) dice: Dice,
-    pub(crate) body: Vec<u8>,
+    pub(super) method: Method,
+    pub(super) dice: Dice,
+    pub(super) body: Vec<u8>,
     /// The error that the client is sent if that does not fit either.
-    pub(crate) fault: Fault,
+    pub(super) fault: Fault,
 }
 
 /// Why a client that logs in needs a hash.

@@ -8,18 +8,36 @@ use base::Wall;
 /// A client whose startup packet is not complete.
 #[derive(Debug)]
 pub(crate) struct Greeting {
-    pub(crate) unread: Vec<u8>,
-    pub(crate) has_spoken: bool,
+    pub(super) unread: Vec<u8>,
+    pub(super) has_spoken: bool,
     /// TLS is being negotiated.
     pub(super) handshake: Option<Handshake>,
     /// It uses one of the reserved file descriptors, since it may be an operator.
     pub(super) has_kept_descriptor: bool,
-    pub(crate) since_wall: Wall,
+    pub(super) since_wall: Wall,
 }
 
 impl Greeting {
     pub(crate) fn new(since_wall: Wall) -> Self {
         Self { unread: Vec::new(), has_spoken: false, handshake: None, has_kept_descriptor: false, since_wall }
+    }
+
+    /// Takes over what a previous process has received.
+    pub(crate) fn resumes(&mut self, unread: Vec<u8>, has_spoken: bool) {
+        (self.unread, self.has_spoken) = (unread, has_spoken);
+    }
+
+    /// Bytes of the startup packet so far.
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.unread
+    }
+
+    pub(crate) fn has_spoken(&self) -> bool {
+        self.has_spoken
+    }
+
+    pub(crate) fn since_wall(&self) -> Wall {
+        self.since_wall
     }
 
     /// Whether TLS is being negotiated, which no other worker could continue.

@@ -20,13 +20,45 @@ pub(crate) mod tables;
 /// Cancel requests, and the clients' cancel keys.
 #[derive(Debug)]
 pub(crate) struct Cancels {
-    pub(crate) rows: Slab<Cancel>,
+    rows: Slab<Cancel>,
     /// Requests for other processes.
-    pub(crate) forwards: Forwards,
+    forwards: Forwards,
     /// The client of each key.
-    pub(crate) keys: HashMap<KeyName, Key>,
+    keys: HashMap<KeyName, Key>,
     /// The present workers of clients whose keys name this worker because they were on it in the previous process.
-    pub(crate) moved_keys: HashMap<KeyName, WorkerId>,
+    moved_keys: HashMap<KeyName, WorkerId>,
+}
+
+impl Cancels {
+    /// The cancel request to a server at this index.
+    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+        self.rows.key_at(index)
+    }
+
+    /// The cancel request to another process at this index.
+    pub(crate) fn forward_key_at(&self, index: u32) -> Option<Key> {
+        self.forwards.rows.key_at(index)
+    }
+
+    /// From now on this is the key of a client.
+    pub(crate) fn give(&mut self, name: KeyName, client: Key) {
+        self.keys.insert(name, client);
+    }
+
+    /// The client of this key has gone.
+    pub(crate) fn retire(&mut self, name: &KeyName) {
+        self.keys.remove(name);
+    }
+
+    /// Takes over where the clients are whose keys name this worker.
+    pub(crate) fn take_over(&mut self, moved: impl IntoIterator<Item = (KeyName, WorkerId)>) {
+        self.moved_keys.extend(moved);
+    }
+
+    /// The client of this key, which is on another worker, has gone.
+    pub(crate) fn retire_moved(&mut self, name: &KeyName) {
+        self.moved_keys.remove(name);
+    }
 }
 
 impl Default for Cancels {

@@ -101,7 +101,7 @@ impl<I: Io> Worker<I> {
                     CancelRequest::Idle
                 }
             },
-            Some((client, ClientStage::Console(console))) if console.is_busy => {
+            Some((client, ClientStage::Console(console))) if console.is_busy() => {
                 (self.posts.control)(ToControl::ConsoleCancel { from: self.id, client });
                 CancelRequest::Sent
             }
@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
     fn is_key_of(&self, client: Key, key: &CancelKey) -> bool {
         match self.clients.get(client).map(|client| &client.stage) {
             Some(ClientStage::Ready(ready)) => ready.cancel_key == *key,
-            Some(ClientStage::Console(console)) => console.cancel_key == *key,
+            Some(ClientStage::Console(console)) => console.cancel_key() == key,
             _ => false,
         }
     }
@@ -263,7 +263,7 @@ impl<I: Io> Worker<I> {
         };
         write_cancelled(&mut out, "canceling statement due to user request", detail);
         self.io.send(conn, out.into());
-        self.limits.rating.forget(key);
+        self.limits.forget_delay(key);
         self.tell_pools(Event::Left { pool, client: key });
         // What the client has sent after that request is looked at as if it had just arrived.
         self.hold_again(key, rest);

@@ -36,7 +36,7 @@ pub(crate) struct Cancel {
 /// Cancel requests for other processes.
 #[derive(Debug)]
 pub(crate) struct Forwards {
-    pub(crate) rows: Slab<Forward>,
+    pub(super) rows: Slab<Forward>,
     /// The peers for which there has been a request.
     pub(super) known: BTreeSet<u16>,
 }

@@ -22,7 +22,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A loan could end. Returns whether the server is held for its client instead.
     pub(crate) fn is_held_for_affinity(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        if self.limits.rating.counts_transactions && self.goes_one_by_one(client_key) {
+        if self.limits.counts_transactions() && self.goes_one_by_one(client_key) {
             // A rate limit has to count the client's next transaction.
             return false;
         }
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(until) = server.affinity_hold.begin(&mut ready.hold_history, self.now) else { return false };
         let is_traced = *tracers != 0;
-        self.affinity_holds.rows.push_back((until, server_key));
+        self.affinity_holds.add(until, server_key);
         // What the client has sent meanwhile is its next request.
         if ready.held.is_some() || ready.is_paused {
             self.enqueue(Task::ForwardHeld(client_key));

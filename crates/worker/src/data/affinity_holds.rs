@@ -11,10 +11,23 @@ use pool::ServerKey;
 /// Held servers, and some whose hold has ended, in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct AffinityHolds {
-    pub(crate) rows: VecDeque<(Time, ServerKey)>,
+    rows: VecDeque<(Time, ServerKey)>,
 }
 
 impl AffinityHolds {
+    pub(super) fn add(&mut self, until: Time, server: ServerKey) {
+        self.rows.push_back((until, server));
+    }
+
+    /// Takes the first row whose time has come.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<(Time, ServerKey)> {
+        self.rows.pop_front_if(|(until, _)| *until <= now)
+    }
+
+    pub(crate) fn last_deadline(&self) -> Option<Time> {
+        self.rows.back().map(|(until, _)| *until)
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.rows.front().map(|(until, _)| *until)
     }

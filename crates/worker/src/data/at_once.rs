@@ -45,8 +45,7 @@ impl<I: Io> Worker<I> {
 
     /// Lends a server for the request that these bytes begin with. Returns it, and whether it has the client's settings.
     fn lend_at_once(&mut self, key: Key, bytes: &[u8]) -> Option<(ServerKey, bool)> {
-        let is_looked_at =
-            self.spans.is_on || self.limits.rating.counts_transactions || self.limits.rating.has_rejected;
+        let is_looked_at = self.spans.is_on || self.limits.counts_transactions() || self.limits.has_rejected();
         if is_looked_at || !self.tasks.is_empty() || self.admin.is_resting() || self.admin.lends_no_more().is_some() {
             return None;
         }
@@ -61,7 +60,7 @@ impl<I: Io> Worker<I> {
         };
         // What listens may have to wait for the listener of its database.
         let place = self.registry.pool(ready.pool)?;
-        let has_listener = self.registry.databases[place.database as usize].listening.session.is_some();
+        let has_listener = self.registry.databases[place.database as usize].listening.has_session();
         if !ready.is_at_plain_rest() || has_listener {
             return None;
         }

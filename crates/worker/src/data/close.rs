@@ -154,7 +154,7 @@ impl<I: Io> Worker<I> {
                 Link::None | Link::Delayed(_) => {}
             },
             ClientStage::Login(login) => {
-                let dedicating = login.dedicating;
+                let dedicating = login.dedicated_server();
                 if let Some(pool) = login.waits_for() {
                     self.tell_pools(Event::Left { pool, client: key });
                 }
@@ -175,20 +175,20 @@ impl<I: Io> Worker<I> {
         match &client.stage {
             ClientStage::Ready(ready) => {
                 let name = ready.cancel_key.name();
-                self.cancel.keys.remove(&name);
+                self.cancel.retire(&name);
                 let named = self.named_by(name);
                 if named != self.id {
                     (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
                 }
             }
             ClientStage::Console(console) => {
-                self.cancel.keys.remove(&console.cancel_key.name());
+                self.cancel.retire(&console.cancel_key().name());
                 (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
             }
-            ClientStage::Login(login) => self.withdraw_question(key, &login.waits),
+            ClientStage::Login(login) => self.withdraw_question(key, login.waits()),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => {}
         }
-        self.limits.rating.forget(key);
+        self.limits.forget_delay(key);
         if self.admin.is_resting() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
         }

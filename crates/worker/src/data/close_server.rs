@@ -95,10 +95,10 @@ impl<I: Io> Worker<I> {
     /// A server goes: if it was being dialed as a dedicated server, its client waits for another one.
     pub(crate) fn unpledge(&mut self, key: ServerKey) {
         let Some(dedicated) = self.servers.get(key).and_then(|server| server.dedicated.as_ref()) else { return };
-        if let Some(login) = self.clients.login_mut(dedicated.client)
-            && login.dedicating == Some(key)
+        if let Some(login) = self.clients.login_mut(dedicated.client())
+            && login.dedicated_server() == Some(key)
         {
-            login.dedicating = None;
+            login.has_lost_server();
         }
     }
 
@@ -109,7 +109,7 @@ impl<I: Io> Worker<I> {
         let Some(dedicated) = server.dedicated.as_ref().filter(|_| server.session.exchange.is_copying_in()) else {
             return false;
         };
-        self.clients.ready(dedicated.client).is_some_and(|ready| !ready.session.is_torn())
+        self.clients.ready(dedicated.client()).is_some_and(|ready| !ready.session.is_torn())
     }
 }
 

@@ -80,7 +80,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
         let mut place = Place { start: from, at: from };
         while place.at < chunk.len() {
-            if self.notify.backlog.is_spent() && self.is_for_later(key) {
+            if self.notify.is_spent() && self.is_for_later(key) {
                 self.give_client(key, &chunk, place.start..place.at);
                 self.keep_rest_for_later(key, chunk.part(place.at..chunk.len()));
                 return;

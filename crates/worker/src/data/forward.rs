@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
             self.note_claim(key, server_key, chunk.bytes());
         }
         let length_max = self.message_bytes_max();
-        let one_by_one = self.limits.rating.counts_transactions && self.goes_one_by_one(key);
+        let one_by_one = self.limits.counts_transactions() && self.goes_one_by_one(key);
         let settings = &self.active.settings;
         let client = self.clients.get_mut(key)?;
         let ClientStage::Ready(ready) = &mut client.stage else { return None };

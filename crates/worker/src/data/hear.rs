@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
                 }
                 if ready.link == Link::None && ready.listen_wait.is_none() {
                     self.want_when_whole(key);
-                    if self.limits.rating.has_rejected {
+                    if self.limits.has_rejected() {
                         self.skip_rejected(key);
                     }
                 } else if is_full {
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
     /// Looks at bytes of a client without a server: messages that need no server are dealt with, the rest is held.
     pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
         self.take_in_some(key, chunk);
-        if self.limits.rating.has_rejected {
+        if self.limits.has_rejected() {
             self.skip_rejected(key);
         }
     }

@@ -77,9 +77,9 @@ impl Held {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FirstRequest {
     /// How many lone Syncs stand before it.
-    pub(crate) syncs: usize,
+    pub(super) syncs: usize,
     /// Where it ends: with the message that is answered by `ReadyForQuery`.
-    pub(crate) end: usize,
+    pub(super) end: usize,
 }
 
 /// Which messages of a client without a server are skipped: the rest of a request that a rate limit has rejected, as

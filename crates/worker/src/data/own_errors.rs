@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         let (exchange, settings) = (&server.session.exchange, &self.active.settings);
         let of_pool = settings.server_reset_query.as_ref().map(|reset| reset.at_work(exchange.owed()));
         let statement = match &server.stage {
-            ServerStage::Cleaning(cleaning) if cleaning.query == Some(Query::Reset) => of_pool,
+            ServerStage::Cleaning(cleaning) if cleaning.query() == Some(Query::Reset) => of_pool,
             _ => server.session.life.resets(exchange),
         };
         let Some(statement) = statement.map(Box::<str>::from) else { return false };

@@ -227,12 +227,12 @@ impl Server {
 
     /// Until when something is withheld from its client at most.
     pub(crate) fn withheld_until(&self) -> Option<Time> {
-        self.withheld.as_ref().map(|withheld| withheld.until)
+        self.withheld.as_ref().map(|withheld| withheld.until())
     }
 
     /// Whether nothing is received from the server because messages are withheld, or wait to be looked at.
     pub(crate) fn is_silenced(&self) -> bool {
-        self.later.is_some() || self.withheld.as_ref().is_some_and(|withheld| withheld.is_paused)
+        self.later.is_some() || self.withheld.as_ref().is_some_and(|withheld| withheld.is_paused())
     }
 
     /// Until when the server is kept for `currval` and `lastval` while its client is silent.

@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
 
     /// Asks for a server for the held request, if limits allow it to begin.
     pub(crate) fn want_first(&mut self, key: Key) {
-        if self.limits.rating.counts_transactions && !self.may_begin(key) {
+        if self.limits.counts_transactions() && !self.may_begin(key) {
             return;
         }
         let Some(ready) = self.clients.ready_mut(key) else { return };

@@ -124,7 +124,7 @@ impl<I: Io> Worker<I> {
     fn may_go(&self, client: &Client) -> bool {
         // A replication stream has a dedicated server; its client reconnects by itself.
         let is_stream = match &client.stage {
-            ClientStage::Login(login) => login.request.replication.is_some(),
+            ClientStage::Login(login) => login.request().replication.is_some(),
             ClientStage::Ready(ready) => ready.replication.is_some(),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
         };
@@ -201,19 +201,19 @@ impl<I: Io> Worker<I> {
     fn packed_client(&self, client: &Client, gathered: &mut Gathered) -> Option<PackedClient> {
         let stage = match &client.stage {
             ClientStage::Greeting(greeting) => PackedStage::Greeting {
-                said: greeting.unread.as_slice().into(),
-                has_spoken: greeting.has_spoken,
-                since_wall: greeting.since_wall.0,
+                said: greeting.unread().into(),
+                has_spoken: greeting.has_spoken(),
+                since_wall: greeting.since_wall().0,
             },
             ClientStage::Login(login) => {
                 let (pool, since) = login.waits_since()?;
                 PackedStage::Welcome {
                     pool: self.pool_name(pool)?,
-                    user: login.request.user.to_string(),
-                    minor: login.request.minor,
-                    vars: self.packed_vars(&login.request.vars),
-                    settings: login.request.settings.clone(),
-                    said: login.unread.as_slice().into(),
+                    user: login.request().user.to_string(),
+                    minor: login.request().minor,
+                    vars: self.packed_vars(&login.request().vars),
+                    settings: login.request().settings.clone(),
+                    said: login.unread().into(),
                     since: since.0,
                 }
             }

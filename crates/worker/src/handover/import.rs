@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn arrive(&mut self, imports: Imports<I::Socket>) {
         let Imports { pools, statements, pairs, moved_keys } = imports;
         self.statement_registry.begin_above(statements.keys().last().copied().unwrap_or(0));
-        self.cancel.moved_keys.extend(moved_keys);
+        self.cancel.take_over(moved_keys);
         for pool in pools {
             self.arrive_pool(pool);
         }
@@ -173,7 +173,7 @@ impl<I: Io> Worker<I> {
         match stage {
             PackedStage::Greeting { said, has_spoken, since_wall } => {
                 let mut greeting = Greeting::new(Wall(since_wall));
-                (greeting.unread, greeting.has_spoken) = (said.0, has_spoken);
+                greeting.resumes(said.0, has_spoken);
                 let key = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting)))?;
                 if self.count_unauthenticated(key) {
                     self.arm_client(key);
@@ -251,7 +251,7 @@ impl<I: Io> Worker<I> {
         ready.is_notified = packed.is_notified;
         ready.skips = packed.skips;
         if ready.skips != Skips::Nothing {
-            self.limits.rating.has_rejected = true;
+            self.limits.has_skips();
         }
         ready.is_answer_torn = packed.is_answer_torn;
         if comes_with_request(!packed.held.0.is_empty()) {
@@ -278,7 +278,7 @@ impl<I: Io> Worker<I> {
         if let Some(client) = self.clients.get_mut(key) {
             client.last_received = asked;
         }
-        self.cancel.keys.insert(key_name, key);
+        self.cancel.give(key_name, key);
         let Some(pool) = pool else {
             self.fail_client(key, &self.homeless(&packed.pool));
             return None;
@@ -313,7 +313,7 @@ impl<I: Io> Worker<I> {
         let user = match self.clients.get(key).map(|client| &client.stage) {
             Some(ClientStage::Ready(ready)) => ready.session.user,
             Some(ClientStage::Login(login)) => {
-                let name = login.request.user.clone();
+                let name = login.request().user.clone();
                 self.registry.user(&name, &self.active.settings)
             }
             _ => return,

@@ -18,7 +18,7 @@ impl<I: Io> Worker<I> {
         channels: impl Iterator<Item = &'a str>,
     ) -> bool {
         let (of_client, of_database) = (self.active.settings.max_client_channels, self.active.settings.max_db_channels);
-        let known = &self.registry.databases[database as usize].listening.channels;
+        let known = self.registry.databases[database as usize].listening.channels();
         let has =
             |name: &str| ready.session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has(name));
         let news: Vec<&str> = channels.filter(|name| !has(name)).collect();

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::WorkerId;
+use base::{Key, WorkerId};
 use pool::{Ledger, WorkerQuota};
 
 use crate::limits::rate_limits::Rating;
@@ -27,9 +27,9 @@ pub(crate) mod woken;
 #[derive(Debug)]
 pub(crate) struct Limits {
     lending: Lending,
-    pub(crate) rating: Rating,
+    rating: Rating,
     /// Number of connections that were closed because of `max_unauthenticated_connections`.
-    pub(crate) turned_away: u64,
+    turned_away: u64,
 }
 
 impl Limits {
@@ -37,6 +37,33 @@ impl Limits {
         let ledger = (id.0 == 0).then(|| Ledger::new(workers));
         let lending = Lending { worker_quota: WorkerQuota::new(), ledger, own: Vec::new() };
         Self { lending, rating: Rating::default(), turned_away: 0 }
+    }
+
+    /// Whether a rate limit counts transactions.
+    #[inline]
+    pub(crate) fn counts_transactions(&self) -> bool {
+        self.rating.counts_transactions
+    }
+
+    /// Whether any client was ever rejected, so that a client may have a request to skip.
+    #[inline]
+    pub(crate) fn has_rejected(&self) -> bool {
+        self.rating.has_rejected
+    }
+
+    /// A client has come from another process with a request to skip.
+    pub(crate) fn has_skips(&mut self) {
+        self.rating.has_rejected = true;
+    }
+
+    /// A client is no longer delayed.
+    pub(crate) fn forget_delay(&mut self, client: Key) {
+        self.rating.forget(client);
+    }
+
+    /// Number of connections that were closed because of `max_unauthenticated_connections`.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away
     }
 }
 

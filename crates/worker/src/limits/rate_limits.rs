@@ -48,9 +48,9 @@ pub(crate) struct Rating {
     pub(super) counts_knocks: bool,
     pub(super) counts_logins: bool,
     /// Whether a rule counts transactions.
-    pub(crate) counts_transactions: bool,
+    pub(super) counts_transactions: bool,
     /// Whether any client was ever rejected, so that a client may have a request to skip.
-    pub(crate) has_rejected: bool,
+    pub(super) has_rejected: bool,
     pub(super) delayed: Delayed,
     /// When the timer is set to fire, for the next delayed client or the end of a limit.
     pub(super) armed: Option<Time>,

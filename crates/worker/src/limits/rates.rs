@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { is_own: false, stage: ClientStage::Login(login), .. }) = self.clients.get(key) else {
             return true;
         };
-        if *login.request.database == *CONSOLE && self.is_admin(&login.request.user) {
+        if *login.request().database == *CONSOLE && self.is_admin(&login.request().user) {
             return true;
         }
         let is_admitted = self.is_admitted(key, Moment::Knocks, Comes::Anew);

@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
                     self.resume_if_free(key);
                 }
             }
-            ClientStage::Login(login) if matches!(login.waits, LoginWait::RateBeforeProof) => {
+            ClientStage::Login(login) if matches!(login.waits(), LoginWait::RateBeforeProof) => {
                 if self.is_admitted(key, Moment::Knocks, comes)
                     && let Some(login) = self.clients.login_mut(key)
                 {

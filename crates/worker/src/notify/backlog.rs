@@ -48,10 +48,10 @@ pub(crate) enum Broadcast {
 #[derive(Debug)]
 pub(crate) struct Telling {
     /// The server of the listener that sent it.
-    pub(crate) server: ServerKey,
-    pub(crate) database: u32,
-    pub(crate) body: Box<[u8]>,
-    pub(crate) from: Bound<Key>,
+    pub(super) server: ServerKey,
+    pub(super) database: u32,
+    pub(super) body: Box<[u8]>,
+    pub(super) from: Bound<Key>,
 }
 
 impl Backlog {

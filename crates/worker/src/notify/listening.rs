@@ -18,26 +18,45 @@ use reactor::Chunk;
 /// The channels of one database.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
-    pub(crate) channels: BTreeMap<Box<str>, Channel>,
+    pub(super) channels: BTreeMap<Box<str>, Channel>,
     /// The client that is the listener, if it has logged in.
-    pub(crate) session: Option<Key>,
+    pub(super) session: Option<Key>,
     /// How often the listener has been lost with its channels. Each access to a client's subscriptions takes this
     /// number into account first ([`ClientSession::subscriptions`]), and each client is told of a loss in its turn
     /// ([`Broadcast::CutOff`](crate::notify::backlog::Broadcast::CutOff)).
-    pub(crate) losses: u64,
+    pub(super) losses: u64,
     /// Number of the last `Listen` request to the control thread.
     pub(super) last_request: u64,
     /// The owners of the marks that the listener has not received yet.
     pub(super) marks: Marks<Key>,
     /// The servers and clients that wait for an answer of the listener.
-    pub(crate) rounds: Rounds<Waiter>,
+    pub(super) rounds: Rounds<Waiter>,
     /// Number of the last such wait.
-    pub(crate) waits: u64,
+    pub(super) waits: u64,
     /// The clients for which the listener waits.
-    pub(crate) patience: Patience<Key>,
+    pub(super) patience: Patience<Key>,
 }
 
 impl Listening {
+    /// The client that is the listener, if it has logged in.
+    pub(crate) fn session(&self) -> Option<Key> {
+        self.session
+    }
+
+    pub(crate) fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// How often the listener has been lost with its channels.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// The channels that clients listen to.
+    pub(crate) fn channels(&self) -> &BTreeMap<Box<str>, Channel> {
+        &self.channels
+    }
+
     /// Whether the listener listens to a channel.
     pub(crate) fn is_heard(&self, channel: &str) -> bool {
         self.channels.get(channel).is_some_and(|entry| entry.is_heard(self.losses))
@@ -47,17 +66,22 @@ impl Listening {
 /// The clients that listen to one channel.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    pub(crate) clients: BTreeSet<Key>,
+    pub(super) clients: BTreeSet<Key>,
     /// Number of the request that the listener listen to it; 0 before there was one.
-    pub(crate) number: u64,
+    pub(super) number: u64,
     /// [`Listening::losses`] when the listener last began to listen to it.
     pub(super) heard: Option<u64>,
     /// Where to continue telling its clients that the listener listens to it; `None` when all are told
     /// ([`Broadcast::Heard`](crate::notify::backlog::Broadcast::Heard)).
-    pub(crate) telling: Option<Bound<Key>>,
+    pub(super) telling: Option<Bound<Key>>,
 }
 
 impl Channel {
+    /// How many clients listen to it.
+    pub(crate) fn count(&self) -> usize {
+        self.clients.len()
+    }
+
     /// Whether the listener, which was lost `losses` times, listens to it.
     pub(crate) fn is_heard(&self, losses: u64) -> bool {
         self.heard == Some(losses)
@@ -78,10 +102,22 @@ pub(crate) enum Waiter {
 pub(crate) struct Withheld {
     /// The number of this wait: an answer for another wait does not end it.
     pub(super) number: u64,
-    pub(crate) until: Time,
+    pub(super) until: Time,
     pub(super) following: VecDeque<Chunk>,
     /// The server is paused: its further messages may reach the client only after the withheld ones.
-    pub(crate) is_paused: bool,
+    pub(super) is_paused: bool,
+}
+
+impl Withheld {
+    /// Until when it is withheld at most.
+    pub(crate) fn until(&self) -> Time {
+        self.until
+    }
+
+    /// Whether nothing is received from the server meanwhile.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
 }
 
 /// A client that waits for the listener so that it can listen through it.
@@ -89,10 +125,17 @@ pub(crate) struct Withheld {
 pub(crate) struct ListenWait {
     /// The number of this wait.
     pub(super) number: u64,
-    pub(crate) until: Time,
+    pub(super) until: Time,
     pub(super) channels: Vec<Box<str>>,
     /// How many `CommandComplete` answer the client's text, and their tag.
     pub(super) tags: (usize, &'static str),
+}
+
+impl ListenWait {
+    /// Until when it waits at most.
+    pub(crate) fn until(&self) -> Time {
+        self.until
+    }
 }
 
 /// When the waiting for slow clients may end, in the order of time, and in which database.

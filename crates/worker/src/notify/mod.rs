@@ -4,6 +4,8 @@
 //! over many turns.
 //! Not here: the notifications of one client (`protocol::state::Subscriptions`).
 
+use base::Time;
+
 use crate::notify::backlog::Backlog;
 use crate::notify::listening::Alarms;
 
@@ -27,7 +29,28 @@ pub(crate) mod work_off;
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     /// Work for so many clients that it is spread over many turns.
-    pub(crate) backlog: Backlog,
+    backlog: Backlog,
     /// When listeners stop waiting for slow clients.
-    pub(crate) alarms: Alarms,
+    alarms: Alarms,
+}
+
+impl Notify {
+    /// The time of the next turn if work is left over.
+    pub(crate) fn backlog_deadline(&self, now: Time) -> Option<Time> {
+        self.backlog.next_deadline(now)
+    }
+
+    /// When a listener next stops waiting for a slow client.
+    pub(crate) fn next_alarm(&self) -> Option<Time> {
+        self.alarms.next_deadline()
+    }
+
+    pub(crate) fn begin_turn(&mut self) {
+        self.backlog.begin_turn();
+    }
+
+    /// Whether this turn has done its part of the work that is spread over many turns.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.backlog.is_spent()
+    }
 }

@@ -11,16 +11,16 @@ use protocol::loan::Phase;
 /// When the cleanup of a server began, and its deadline.
 #[derive(Debug)]
 pub(crate) struct Cleaning {
-    pub(crate) since: Time,
+    pub(super) since: Time,
     /// When the next cancel request is due: PostgreSQL ignores one that arrives before the query begins.
-    pub(crate) cancel_again: Option<Time>,
+    pub(super) cancel_again: Option<Time>,
     pub(super) cancel_pause: Duration,
     /// Time of the server's last message when the current cancel request was sent; `None` if that request was not delivered.
     pub(super) heard: Option<Time>,
     /// The client's query ran into `query_timeout`, so the server has been waited for long enough.
     pub(super) is_hurried: bool,
     /// The pool's own query that runs; `None` if the server is cleaned because its client left in the middle.
-    pub(crate) query: Option<Query>,
+    pub(super) query: Option<Query>,
 }
 
 /// A query that the pool itself runs between two loans.
@@ -36,6 +36,16 @@ impl Cleaning {
     pub(super) fn new(since: Time, heard: Time, query: Option<Query>) -> Self {
         let (cancel_again, heard) = (None, Some(heard));
         Self { since, cancel_again, cancel_pause: CANCEL_AGAIN, heard, is_hurried: false, query }
+    }
+
+    /// When the next cancel request is due.
+    pub(crate) fn cancel_again(&self) -> Option<Time> {
+        self.cancel_again
+    }
+
+    /// The pool's own query that runs.
+    pub(crate) fn query(&self) -> Option<Query> {
+        self.query
     }
 
     /// When the server is closed unless it is clean by then.

@@ -24,7 +24,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
         if settings.application_name_add_host {
             let place = self.active.tracked.application_name();
-            add_host(&mut login.request.vars, place, *peer, settings.listen_port);
+            add_host(login.vars_mut(), place, *peer, settings.listen_port);
         }
         let since = self.now;
         self.tell_pools(Event::WantsDedicated { pool, client: key, since });
@@ -39,13 +39,15 @@ impl<I: Io> Worker<I> {
         let (dedicated, server) = (self.clients.get_mut(client_key), self.servers.get_mut(key));
         let dedicated = dedicated.and_then(|client| {
             let ClientStage::Login(login) = &mut client.stage else { return None };
-            let kind =
-                login.request.replication.filter(|_| login.waits_for().is_some() && login.dedicating.is_none())?;
-            login.dedicating = Some(key);
+            let kind = login
+                .request()
+                .replication
+                .filter(|_| login.waits_for().is_some() && login.dedicated_server().is_none())?;
+            login.has_dialed(key);
             let mut parameters = vec![("replication".into(), kind.parameter().into())];
-            let vars = login.request.vars.known(tracked);
+            let vars = login.request().vars.known(tracked);
             parameters.extend(vars.map(|(name, value)| (name.to_owned().into(), value.into())));
-            parameters.extend(login.request.options.clone().map(|options| ("options".into(), options)));
+            parameters.extend(login.request().options.clone().map(|options| ("options".into(), options)));
             Some(Dedicated { client: client_key, kind, parameters })
         });
         let (Some(dedicated), Some(server)) = (dedicated, server) else {

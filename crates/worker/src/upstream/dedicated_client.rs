@@ -11,13 +11,21 @@ use protocol::replication::Replication;
 /// What a dedicated server knows of its client.
 #[derive(Debug)]
 pub(crate) struct Dedicated {
-    pub(crate) client: ClientKey,
-    pub(crate) kind: Replication,
+    pub(super) client: ClientKey,
+    pub(super) kind: Replication,
     /// The client's parameters for the startup packet: a walsender cannot be given them in any other way.
     pub(super) parameters: Vec<(Cow<'static, str>, Box<str>)>,
 }
 
 impl Dedicated {
+    pub(crate) fn client(&self) -> ClientKey {
+        self.client
+    }
+
+    pub(crate) fn kind(&self) -> Replication {
+        self.kind
+    }
+
     /// Whether the server understands SQL: a walsender without a database does not.
     pub(crate) fn takes_queries(&self) -> bool {
         self.kind == Replication::Logical

@@ -4,11 +4,11 @@
 //! in memory, so each of them is tested on a small made-up tree.
 //! Not here: formatting and lints (`cargo fmt`, `cargo clippy`), and whether generated pages are fresh (`generate`).
 
-mod circles;
 mod imports;
 mod pages;
 mod sizes;
 mod source;
+mod visibility;
 mod words;
 
 use std::collections::BTreeMap;
@@ -32,9 +32,9 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     imports::check(tree, &mut findings);
-    circles::check(tree, &mut findings);
     words::check(tree, &mut findings);
     sizes::check(tree, &mut findings);
+    visibility::check(tree, &mut findings);
     pages::check(tree, &mut findings);
     findings.sort();
     findings

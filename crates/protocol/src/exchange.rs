@@ -423,14 +423,6 @@ impl Exchange {
         self.settle_doubt();
     }
 
-    /// Something later than every stray Sync is being answered.
-    fn settle_doubt(&mut self) {
-        if self.count != Count::Lost {
-            self.stray_syncs = 0;
-            self.count = Count::Sure;
-        }
-    }
-
     fn failed(&mut self) {
         self.drop_paid_batch();
         self.begin();
@@ -629,15 +621,6 @@ impl Exchange {
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.owed.front().is_some_and(Owed::is_ours)
-    }
-
-    /// Whether a message of this kind answers a query of our own. A `ReadyForQuery` may still be that of a stray Sync,
-    /// which was sent before the query.
-    #[must_use]
-    #[inline]
-    pub fn answers_ours(&self, kind: u8) -> bool {
-        let is_stray = || kind == backend::READY_FOR_QUERY && self.count == Count::Doubtful && self.stray_syncs > 0;
-        self.is_ours() && !is_stray()
     }
 
     /// Whether the next answers are to messages of our own that were sent directly before a request of the client's.

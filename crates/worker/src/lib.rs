@@ -1,7 +1,7 @@
 //! The data plane: one thread that owns its sockets, clients, servers and pools, and lives in turns.
 //!
 //! Start with `turn.rs`, then `data/hear.rs` and `data/forward.rs`, then `data/converse.rs`, and read from top to
-//! bottom. The files are layers, without cycles of imports and calls. What a file needs from a file above it, it
+//! bottom. A folder is a room, whose tables no other room sees. What a file needs from a file above it, it
 //! returns to its caller or queues as a value (`tasks.rs`); `settle.rs` carries out the queue before the next event.
 //!
 //! Always true: nothing in a worker is shared between threads but the rate limits, the list of connections that have not
@@ -13,9 +13,7 @@ mod admin;
 mod admission;
 mod beside;
 mod cancel;
-mod carried;
 mod connections;
-mod course;
 mod data;
 mod deadlines;
 mod due;
@@ -24,29 +22,23 @@ mod handover;
 pub mod letters;
 mod limits;
 mod lines;
-mod long;
 mod lookups;
 mod measured;
 mod notify;
-mod pipeline;
+mod observe;
 mod planted;
 mod recent_load;
 mod registry;
 mod repeated;
 mod reporting;
 mod reports;
-mod sampled;
 mod settle;
 mod slow;
-mod spanning;
-mod spans;
 #[cfg(test)]
 mod still;
 mod stopwatch;
 mod tasks;
 mod timers;
-mod tracers;
-mod tracing;
 mod turn;
 mod upstream;
 mod watched;

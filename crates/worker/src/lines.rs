@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
         let (database, user) = match &client.stage {
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => ("(nodb)", "(nouser)"),
             ClientStage::Login(login) => (&*login.request().database, &*login.request().user),
-            ClientStage::Console(console) => (CONSOLE, &*console.user()),
+            ClientStage::Console(console) => (CONSOLE, console.user()),
             ClientStage::Ready(ready) => {
                 let database = self.registry.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
                 (database, &*self.registry.users[ready.session.user as usize].name)

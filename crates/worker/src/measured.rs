@@ -82,7 +82,7 @@ pub(crate) struct Applications {
     rows: Slab<Application>,
     places: HashMap<ApplicationName, Key>,
     /// Sums of the applications that found no row, or have lost theirs.
-    pub(crate) folded: Sums,
+    folded: Sums,
 }
 
 /// Database, user and `application_name`.
@@ -104,6 +104,11 @@ impl Default for Applications {
 }
 
 impl Applications {
+    /// The counters of those without a row of their own.
+    pub(crate) fn folded(&self) -> Sums {
+        self.folded
+    }
+
     /// The row of an application; `None` when all rows belong to others that are in use.
     fn place(&mut self, name: ApplicationName, now: Time) -> Option<Key> {
         if let Some(place) = self.places.get(&name) {

@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
         let at = self.io.wall();
         let (host, detail) = (host.into(), cut(detail, REPORT_TEXT_BYTES_MAX).into());
         self.reports.add(Report { kind, class, database, user, host, detail, at, count: 1 });
-        if !std::mem::replace(&mut self.reports.is_armed, true) {
+        if !self.reports.arm() {
             self.timers.insert(self.reports.due(self.now), Timer::Reports);
         }
     }

@@ -53,12 +53,17 @@ pub(crate) struct Reports {
     waiting: Vec<Report>,
     /// Number of reports that found no room.
     dropped: u64,
-    pub(crate) is_armed: bool,
+    is_armed: bool,
     /// When the last letter was sent.
     last_letter: Time,
 }
 
 impl Reports {
+    /// A timer is set for the next letter; returns whether one was set already.
+    pub(crate) fn arm(&mut self) -> bool {
+        std::mem::replace(&mut self.is_armed, true)
+    }
+
     /// Returns all waiting reports, and the number of those that found no room.
     pub(crate) fn tell(&mut self, now: Time) -> (Vec<Report>, u64) {
         (self.is_armed, self.last_letter) = (false, now);

@@ -30,13 +30,13 @@ use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToWorker, Verified
 use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
+use crate::observe::sampled::Sampler;
+use crate::observe::spans::Spans;
+use crate::observe::tracers::Tracers;
 use crate::recent_load::RecentLoad;
 use crate::registry::Registry;
 use crate::reports::Reports;
-use crate::sampled::Sampler;
-use crate::spans::Spans;
 use crate::stopwatch::{Stopwatch, Work};
-use crate::tracers::Tracers;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {

@@ -29,16 +29,16 @@ use crate::letters::{ActiveConfig, Posts, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
+use crate::observe::sampled::Sampler;
+use crate::observe::spans::Spans;
+use crate::observe::tracers::Tracers;
 use crate::planted::is_from_tenant;
 use crate::recent_load::RecentLoad;
 use crate::registry::Registry;
 use crate::reports::Reports;
-use crate::sampled::Sampler;
-use crate::spans::Spans;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
 use crate::timers::Timer;
-use crate::tracers::Tracers;
 
 /// One thread of the data plane.
 pub struct Worker<I: Io> {

@@ -5,7 +5,7 @@
 //!
 //! The rules are those of `commands/copyfromparse.c` of PostgreSQL.
 
-use wire::frontend;
+use wire::{backend, frontend};
 
 use super::{Asked, Count, Exchange};
 use crate::owed::Owed;
@@ -33,6 +33,23 @@ impl Exchange {
             Some(Owed::Query) => true,
             Some(Owed::Batch { answers: 0 | 1 }) => matches!(self.owed.get(1), None | Some(Owed::Sync)),
             _ => false,
+        }
+    }
+
+    /// Whether a message of this kind answers a query of our own. A `ReadyForQuery` may still be that of a stray Sync,
+    /// which was sent before the query.
+    #[must_use]
+    #[inline]
+    pub fn answers_ours(&self, kind: u8) -> bool {
+        let is_stray = || kind == backend::READY_FOR_QUERY && self.count == Count::Doubtful && self.stray_syncs > 0;
+        self.is_ours() && !is_stray()
+    }
+
+    /// Something later than every stray Sync is being answered.
+    pub(super) fn settle_doubt(&mut self) {
+        if self.count != Count::Lost {
+            self.stray_syncs = 0;
+            self.count = Count::Sure;
         }
     }
 

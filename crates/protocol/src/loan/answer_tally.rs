@@ -1,7 +1,7 @@
 //! Tallies the answer to one request, while requests are observed.
 //!
 //! Always true: it counts what goes to the client.
-//! Not here: which requests are observed, and what the tally is used for (`worker::data::statements`).
+//! Not here: which requests are observed, and what the tally is used for (`worker::observe::statements`).
 
 /// The answer to a request so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
                 sums: *sums,
             };
             snapshot.applications = self.applications.rows().map(row).collect();
-            snapshot.other_applications = self.applications.folded;
+            snapshot.other_applications = self.applications.folded();
         }
         if what.memory {
             snapshot.tables = self.table_rows(servers);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::tracers::Traced;
+use crate::observe::tracers::Traced;
 
 /// Orders that stand until they are undone. A reload does not change them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -11,8 +11,8 @@ use route::{may_lock, may_lock_tables, may_wait_for_advisory_lock, shape_however
 
 use crate::admin::seen::{Doing, LockSigns, PoolMeasures, WaitRow};
 use crate::data::client::{Client, ClientStage, Link, Ready};
-use crate::data::statements::text_of;
 use crate::letters::Detail;
+use crate::observe::statements::text_of;
 use crate::registry::PoolPlace;
 use crate::worker::Worker;
 

@@ -19,9 +19,9 @@ use crate::cancel::answer::write_cancelled;
 use crate::cancel::tables::Cancel;
 use crate::data::client::{Client, ClientStage, Link};
 use crate::letters::{CancelWait, Requester, ToControl, ToWorker};
+use crate::observe::spans::SpanError;
+use crate::observe::tracers::What;
 use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
-use crate::spans::SpanError;
-use crate::tracers::What;
 use crate::upstream::secure::TLS_REFUSED;
 use crate::worker::{Owner, Worker};
 
@@ -243,7 +243,7 @@ impl<I: Io> Worker<I> {
 
     /// A waiting client cancels its first held request, which is answered as cancelled.
     fn cancel_waiting(&mut self, key: Key) {
-        if self.spans.is_on {
+        if self.spans.is_on() {
             self.tell_unserved(key, SpanError::State(*b"57014"));
         }
         let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {

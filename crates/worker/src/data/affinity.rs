@@ -14,9 +14,9 @@ use reactor::Io;
 
 use crate::data::client::{Client, ClientStage};
 use crate::data::server::ServerStage;
+use crate::observe::tracers::What;
 use crate::planted::is_like;
 use crate::tasks::Task;
-use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

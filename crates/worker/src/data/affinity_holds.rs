@@ -21,7 +21,8 @@ impl AffinityHolds {
 
     /// Takes the first row whose time has come.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<(Time, ServerKey)> {
-        self.rows.pop_front_if(|(until, _)| *until <= now)
+        let is_due = self.rows.front().is_some_and(|(until, _)| *until <= now);
+        if is_due { self.rows.pop_front() } else { None }
     }
 
     pub(crate) fn last_deadline(&self) -> Option<Time> {

@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
 
     /// Lends a server for the request that these bytes begin with. Returns it, and whether it has the client's settings.
     fn lend_at_once(&mut self, key: Key, bytes: &[u8]) -> Option<(ServerKey, bool)> {
-        let is_looked_at = self.spans.is_on || self.limits.counts_transactions() || self.limits.has_rejected();
+        let is_looked_at = self.spans.is_on() || self.limits.counts_transactions() || self.limits.has_rejected();
         if is_looked_at || !self.tasks.is_empty() || self.admin.is_resting() || self.admin.lends_no_more().is_some() {
             return None;
         }

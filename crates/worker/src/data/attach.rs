@@ -12,9 +12,9 @@ use pool::{AffinityHold, ClientKey, Event, ServerKey};
 use protocol::loan::begin;
 use reactor::Io;
 
-use crate::course::Course;
 use crate::data::client::{Client, ClientStage, Link};
 use crate::data::server::ServerStage;
+use crate::observe::course::Course;
 use crate::watched::WAITED_LONG;
 use crate::worker::Worker;
 

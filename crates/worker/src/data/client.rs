@@ -27,7 +27,7 @@ use crate::data::server::fingerprint;
 use crate::letters::CancelWait;
 use crate::measured::Meter;
 use crate::notify::listening::ListenWait;
-use crate::tracers::Mask;
+use crate::observe::tracers::Mask;
 
 /// The clients of a worker.
 #[derive(Debug)]

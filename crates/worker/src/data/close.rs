@@ -17,9 +17,9 @@ use crate::data::client::{Client, ClientStage, Link};
 use crate::data::close_server::closed_for;
 use crate::data::server::Server;
 use crate::letters::{ToControl, ToWorker};
-use crate::spans::SpanError;
+use crate::observe::spans::SpanError;
+use crate::observe::tracers::What;
 use crate::tasks::ClientClose;
-use crate::tracers::What;
 use crate::upstream::dedicated_client::CLIENT_GONE;
 use crate::worker::Worker;
 
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
         self.trace_failure(key, fault);
         self.count_failed_client(key, fault);
         self.count_login_end(key, outcome_of(fault));
-        if self.spans.is_on {
+        if self.spans.is_on() {
             self.break_spans(key, SpanError::of(fault));
         }
         let Some(client) = self.clients.get(key) else { return };
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
     fn part_now(&mut self, key: Key, why: &str) {
         self.trace(key, |_, _| Some(What::Left { why: why.into() }));
         self.count_login_end(key, LoginOutcome::Gone);
-        if self.spans.is_on {
+        if self.spans.is_on() {
             self.break_spans(key, SpanError::Word("client_left"));
         }
         let Some(client) = self.clients.get(key) else { return };

@@ -11,8 +11,8 @@ use wire::{frontend, write};
 use crate::data::client::Link;
 use crate::data::server::{Server, ServerStage};
 use crate::letters::{HashAsker, ToControl};
-use crate::spans::SpanError;
-use crate::tracers::What;
+use crate::observe::spans::SpanError;
+use crate::observe::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
 
     /// Takes a server that goes away from its client, if it has one.
     pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
-        if self.spans.is_on
+        if self.spans.is_on()
             && let Some(client) = self.servers.get(key).and_then(Server::client)
         {
             self.break_spans_of(client, key, SpanError::Word("server_lost"));

@@ -13,9 +13,9 @@ use crate::data::client::{Client, ClientStage};
 use crate::data::paced::Pace;
 use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
+use crate::observe::tracers::What;
 use crate::planted::{is_too_slow, resumes_reading};
 use crate::tasks::Task;
-use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

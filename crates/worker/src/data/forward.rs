@@ -122,12 +122,12 @@ impl<I: Io> Worker<I> {
         let tracers = client.tracers;
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
         // One test for both, which are nearly always off.
-        if (tracers != 0) | self.spans.is_on {
+        if (tracers != 0) | self.spans.is_on() {
             if tracers != 0 {
                 let bytes = &chunk.bytes()[..unsent.end];
                 self.trace_requests(key, server_key, begun > 0, bytes, begins_with_message);
             }
-            if self.spans.is_on {
+            if self.spans.is_on() {
                 self.look_for_spans(key, server_key, begun, chunk.bytes(), begins_with_message);
             }
         }

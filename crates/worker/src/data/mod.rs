@@ -39,7 +39,6 @@ pub(crate) mod question;
 pub(crate) mod repeat_request;
 pub(crate) mod sequences;
 pub(crate) mod server;
-pub(crate) mod statements;
 pub(crate) mod unserved;
 pub(crate) mod vacate;
 pub(crate) mod verify;

@@ -20,10 +20,10 @@ use reactor::tls::{Demand, Security};
 use reactor::{Address, Chunk, Conn, Io, TimerId};
 use wire::write;
 
-use crate::course::{Course, RequestHead};
 use crate::notify::listening::Withheld;
+use crate::observe::course::{Course, RequestHead};
+use crate::observe::sampled::Sampled;
 use crate::registry::Welcome;
-use crate::sampled::Sampled;
 use crate::upstream::attempt::Attempt;
 use crate::upstream::cleaning::Cleaning;
 use crate::upstream::dedicated_client::Dedicated;

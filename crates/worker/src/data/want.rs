@@ -153,7 +153,7 @@ impl<I: Io> Worker<I> {
         if tracers != 0 {
             self.trace_wait(key);
         }
-        if self.spans.is_on {
+        if self.spans.is_on() {
             self.note_wait(key);
         }
         // A client that gets a server at once has no waiting deadline and needs no timer.

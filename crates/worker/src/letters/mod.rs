@@ -22,9 +22,9 @@ pub use crate::handover::divide::Import;
 pub use crate::handover::parcel::{Cursor, Export, Imports, Pair, Parcel};
 pub use crate::limits::rate_limits::RateLimits;
 pub use crate::limits::unauthenticated::Unauthenticated;
+pub use crate::observe::spans::{ServerSpan, SpanError, SpanText, StatementSpans};
+pub use crate::observe::tracers::{Failed, Happening, Mask, Requested, TRACERS_MAX, Traced, What};
 pub use crate::reports::{Report, ReportKind};
-pub use crate::spans::{ServerSpan, SpanError, SpanText, StatementSpans};
-pub use crate::tracers::{Failed, Happening, Mask, Requested, TRACERS_MAX, Traced, What};
 
 pub use active_config::{ActiveConfig, TlsTerms};
 pub use posts::{Ids, Post, Posts};

@@ -20,9 +20,9 @@ use crate::admission::applicant::LoginWait;
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::held::Skips;
 use crate::limits::rate_limits::Comes;
-use crate::spans::SpanError;
+use crate::observe::spans::SpanError;
+use crate::observe::tracers::What;
 use crate::timers::Timer;
-use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -127,7 +127,7 @@ impl<I: Io> Worker<I> {
                 ready.meter.division.enter(self.now, Phase::Waiting);
                 self.arm_client(key);
                 self.trace(key, |_, _| Some(What::Delayed));
-                if self.spans.is_on {
+                if self.spans.is_on() {
                     self.note_wait_for(key, "rate_limit");
                 }
             }
@@ -141,7 +141,7 @@ impl<I: Io> Worker<I> {
         self.log_beginning(key, shortage);
         self.arm_rates();
         let (rule, millis) = (Box::from(&*shortage.rule.name), millis(shortage.until.since(self.now)));
-        if self.spans.is_on {
+        if self.spans.is_on() {
             self.tell_unserved(key, SpanError::State(*b"53400"));
         }
         let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else {

@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
                 has_passed.then(|| (Arc::from(&*login.request().user), Arc::from(&*login.request().database)))
             }
             ClientStage::Console(console) => {
-                (!self.is_admin(&console.user())).then(|| (Arc::from(&*console.user()), CONSOLE.into()))
+                (!self.is_admin(console.user())).then(|| (Arc::from(console.user()), CONSOLE.into()))
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => None,
         }
@@ -205,7 +205,7 @@ impl<I: Io> Worker<I> {
             let name = match &client.stage {
                 ClientStage::Login(login) => Arc::from(&*login.request().user),
                 ClientStage::Ready(ready) => self.registry.users[ready.session.user as usize].name.clone(),
-                ClientStage::Console(console) => Arc::from(&*console.user()),
+                ClientStage::Console(console) => Arc::from(console.user()),
                 ClientStage::Greeting(_) | ClientStage::Cancelling(_) => return,
             };
             self.give(&LedgerKey::UserClients(name));

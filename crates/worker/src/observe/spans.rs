@@ -115,7 +115,7 @@ impl StatementSpans {
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     /// Whether spans are exported at all.
-    pub(crate) is_on: bool,
+    pub(super) is_on: bool,
     /// A trace has spans if the last seven bytes of its ID, as a number, are not below this (OpenTelemetry's consistent
     /// probability sampling).
     threshold: u64,
@@ -125,54 +125,54 @@ pub(crate) struct Spans {
     /// Number of waiting statements of each client.
     waiting_of: HashMap<u64, usize>,
     dropped: u64,
-    pub(crate) is_armed: bool,
+    pub(super) is_armed: bool,
     /// When the last letter was sent.
     last_letter: Time,
     /// Requests whose text has not arrived completely.
-    pub(crate) torn: Places<Torn>,
+    pub(super) torn: Places<Torn>,
     /// Statements that were prepared and not executed yet.
-    pub(crate) prepared: Places<Prepared>,
+    pub(super) prepared: Places<Prepared>,
     /// Why clients wait whose statements will have spans.
-    pub(crate) waits: Places<&'static str>,
+    pub(super) waits: Places<&'static str>,
 }
 
 /// The beginning of a request, kept until its spans are complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     /// When its time began, by the worker's clock and as calendar time.
-    pub(crate) since: Time,
-    pub(crate) wall: Wall,
+    pub(super) since: Time,
+    pub(super) wall: Wall,
     /// When it was forwarded to its server.
-    pub(crate) forwarded: Time,
+    pub(super) forwarded: Time,
     /// Where the time of its transaction had gone before it.
-    pub(crate) before: Spent,
+    pub(super) before: Spent,
     /// Why it waited for a server.
-    pub(crate) why: Option<&'static str>,
+    pub(super) why: Option<&'static str>,
 }
 
 /// A request under way that will have spans.
 #[derive(Debug)]
 pub(crate) struct OpenSpans {
-    pub(crate) parent: TraceParent,
-    pub(crate) state: Box<str>,
-    pub(crate) begun: Begun,
-    pub(crate) text: SpanText,
+    pub(super) parent: TraceParent,
+    pub(super) state: Box<str>,
+    pub(super) begun: Begun,
+    pub(super) text: SpanText,
 }
 
 /// A request whose text has not arrived completely.
 #[derive(Debug)]
 pub(crate) struct Torn {
-    pub(crate) begun: Begun,
-    pub(crate) bytes: Vec<u8>,
+    pub(super) begun: Begun,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// A statement that was prepared and not executed yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    pub(crate) name: Box<[u8]>,
-    pub(crate) parent: TraceParent,
-    pub(crate) state: Box<str>,
-    pub(crate) text: SpanText,
+    pub(super) name: Box<[u8]>,
+    pub(super) parent: TraceParent,
+    pub(super) state: Box<str>,
+    pub(super) text: SpanText,
 }
 
 /// A value for each of a bounded number of clients; when there are too many, all are forgotten.
@@ -204,6 +204,12 @@ impl<T> Places<T> {
 }
 
 impl Spans {
+    /// Whether spans are exported at all (`otlp_endpoint`).
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     pub(crate) fn new(settings: &Settings) -> Self {
         let mut spans = Self::default();
         spans.heed(settings);

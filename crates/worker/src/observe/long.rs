@@ -11,7 +11,7 @@ use measure::{PHASES, Spent};
 use reactor::{Io, Level};
 use route::shape_however_read;
 
-use crate::data::statements::text_of;
+use crate::observe::statements::text_of;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

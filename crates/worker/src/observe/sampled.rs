@@ -3,14 +3,14 @@
 //! Always true: about the wanted number of requests per second is sampled, or all if there are fewer; each sample
 //! stands for the requests since the previous one, so that together they stand for all; the choice is random, so that a
 //! client that repeats a fixed sequence of statements is sampled fairly.
-//! Not here: what is done with a sample (`data::statements`).
+//! Not here: what is done with a sample (`statements`).
 
 use base::{Random, Time};
 use measure::{Description, Room, Spent};
 use protocol::loan::AnswerTally;
 
-use crate::pipeline::Pipeline;
-use crate::spans::OpenSpans;
+use crate::observe::pipeline::Pipeline;
+use crate::observe::spans::OpenSpans;
 
 /// Chooses the requests to sample.
 #[derive(Debug)]
@@ -27,24 +27,24 @@ pub(crate) struct Sampler {
     last: Option<Time>,
     random: Random,
     /// Rows of statements in all databases of the worker.
-    pub(crate) room: Room,
+    pub(super) room: Room,
 }
 
 /// A request that is sampled, traced or has spans.
 #[derive(Debug, Default)]
 pub(crate) struct Sampled {
     /// The number of requests for which it stands; 0 if it is only traced or has spans.
-    pub(crate) weight: u32,
+    pub(super) weight: u32,
     /// Its statement, if it could be read.
-    pub(crate) statement: Option<(u64, Description)>,
+    pub(super) statement: Option<(u64, Description)>,
     /// Where the time of its transaction had gone before it.
-    pub(crate) before: Spent,
+    pub(super) before: Spent,
     /// If a console traces its client: this request, and those that are pipelined behind it.
-    pub(crate) traced: Option<Box<Pipeline>>,
+    pub(super) traced: Option<Box<Pipeline>>,
     /// The answers to those of a pipeline that have been answered and reported.
-    pub(crate) reported: AnswerTally,
+    pub(super) reported: AnswerTally,
     /// If it carries the context of a trace with spans.
-    pub(crate) spans: Option<Box<OpenSpans>>,
+    pub(super) spans: Option<Box<OpenSpans>>,
 }
 
 impl Sampler {

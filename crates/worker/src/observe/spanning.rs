@@ -16,11 +16,11 @@ use protocol::loan::AnswerTally;
 use reactor::{Address, Io};
 use route::{Dialect, TraceParent, tracestate};
 
-use crate::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
 use crate::data::client::{ClientStage, Link, Ready};
 use crate::letters::ToControl;
-use crate::sampled::Sampled;
-use crate::spans::{
+use crate::observe::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
+use crate::observe::sampled::Sampled;
+use crate::observe::spans::{
     Begun, OpenSpans, PREPARED_MAX, Prepared, SPAN_TEXT_BYTES_MAX, ServerSpan, SpanError, SpanText, StatementSpans,
     TORN_MAX, Torn, WAITS_MAX,
 };

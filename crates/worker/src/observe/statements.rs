@@ -12,7 +12,7 @@ use route::{Dialect, normalize};
 
 use crate::data::client::Ready;
 use crate::data::server::Server;
-use crate::sampled::Sampled;
+use crate::observe::sampled::Sampled;
 use crate::worker::Worker;
 
 impl Server {

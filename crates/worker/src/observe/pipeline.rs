@@ -28,21 +28,21 @@ pub(crate) struct Pipeline {
 #[derive(Debug)]
 pub(crate) struct TracedRequest {
     /// When it arrived.
-    pub(crate) since: Time,
+    pub(super) since: Time,
     /// The beginning of its text, and how to read it.
-    pub(crate) text: Box<[u8]>,
-    pub(crate) dialect: Dialect,
+    pub(super) text: Box<[u8]>,
+    pub(super) dialect: Dialect,
 }
 
 /// A request, or the beginning of one, among the bytes that have arrived together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Begun {
     /// Its bytes. They begin in the middle of a header if the rest of that has arrived before.
-    pub(crate) range: Range<usize>,
+    pub(super) range: Range<usize>,
     /// The kinds of its first messages.
-    pub(crate) kinds: Vec<u8>,
+    pub(super) kinds: Vec<u8>,
     /// The bytes begin with a message.
-    pub(crate) is_at_message: bool,
+    pub(super) is_at_message: bool,
 }
 
 /// Finds out where requests begin in what a client sends.

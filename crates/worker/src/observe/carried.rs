@@ -25,12 +25,12 @@ pub(crate) enum Carried<'r> {
 /// A trace context, and the text that carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Context<'r> {
-    pub(crate) parent: TraceParent,
-    pub(crate) text: &'r [u8],
+    pub(super) parent: TraceParent,
+    pub(super) text: &'r [u8],
     /// Whether that is all of the text.
-    pub(crate) is_whole: bool,
+    pub(super) is_whole: bool,
     /// The name of the statement that the request prepares without executing it.
-    pub(crate) prepares: Option<&'r [u8]>,
+    pub(super) prepares: Option<&'r [u8]>,
 }
 
 /// What the request that begins with these bytes carries.
@@ -72,7 +72,7 @@ pub(crate) fn executes(bytes: &[u8]) -> bool {
 pub(crate) struct Messages<'r>(pub(crate) &'r [u8]);
 
 pub(crate) struct Message<'r> {
-    pub(crate) kind: u8,
+    pub(super) kind: u8,
     body: &'r [u8],
     is_whole: bool,
 }

@@ -168,7 +168,7 @@ pub(crate) struct Tracers {
     /// What the next letter contains for each tracer.
     waiting_of: [Room; TRACERS_MAX],
     dropped: [u64; TRACERS_MAX],
-    pub(crate) is_armed: bool,
+    pub(super) is_armed: bool,
     /// When the last letter was sent.
     last_letter: Time,
 }

@@ -12,15 +12,15 @@ use protocol::loan::AnswerTally;
 use reactor::Io;
 use route::Dialect;
 
-use crate::carried::Messages;
 use crate::data::client::{Client, ClientStage, Ready};
-use crate::data::statements::text_of;
 use crate::letters::ToControl;
-use crate::pipeline::{Begun, KINDS_MAX, Pipeline, TracedRequest};
-use crate::sampled::Sampled;
+use crate::observe::carried::Messages;
+use crate::observe::pipeline::{Begun, KINDS_MAX, Pipeline, TracedRequest};
+use crate::observe::sampled::Sampled;
+use crate::observe::statements::text_of;
+use crate::observe::tracers::{Failed, Happening, Mask, Requested, TRACED_BYTES_MAX, What};
 use crate::tasks::Task;
 use crate::timers::Timer;
-use crate::tracers::{Failed, Happening, Mask, Requested, TRACED_BYTES_MAX, What};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

@@ -1,0 +1,138 @@
+//! Checks that the rooms of the worker keep their fields to themselves: a room is a folder of `crates/worker/src`.
+//!
+//! Always true: a struct that its methods change shows no field outside of its room, since nothing could keep a promise about
+//! it there; a value without such methods, such as a letter, may show its fields. Structs that still show some are listed with
+//! their number, which may only become lower. Tests do not count.
+//! Not here: what a method lets others do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::{FnArg, ImplItem, Item, ItemStruct, ReceiverKind, Type, Visibility};
+
+use super::source::Source;
+use super::{Finding, Tree};
+
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    let mut changed = BTreeSet::new();
+    let mut shown = BTreeMap::new();
+    for (path, text) in tree.ending(".rs").filter(|(path, _)| path.starts_with(FOLDER)) {
+        if Source::read(path, text).is_test(1) {
+            continue;
+        }
+        let file = match syn::parse_file(text) {
+            Ok(file) => file,
+            Err(error) => {
+                findings.push(Finding::new(path, 1, format!("cannot be read as Rust: {error}")));
+                continue;
+            }
+        };
+        for item in &file.items {
+            match item {
+                Item::Struct(item) => {
+                    let fields = fields_shown(item, path);
+                    if fields > 0 {
+                        shown.insert(item.ident.to_string(), (path, line_of(text, &item.ident.to_string()), fields));
+                    }
+                }
+                Item::Impl(item) if item.trait_.is_none() => {
+                    let changes = item.items.iter().any(|item| matches!(item, ImplItem::Fn(method) if changes(method)));
+                    changed.extend(name_of(&item.self_ty).filter(|_| changes));
+                }
+                _ => {}
+            }
+        }
+    }
+    for (name, (path, line, fields)) in &shown {
+        let allowed = LISTED.iter().find(|(listed, _)| listed == name).map_or(0, |(_, fields)| *fields);
+        if changed.contains(name) && *fields > allowed {
+            let what = format!(
+                "`{name}` is changed by its methods and shows {fields} fields outside of its room, above {allowed}: give \
+                 those who need one a method that says for what"
+            );
+            findings.push(Finding::new(path, *line, what));
+        }
+    }
+    for (name, allowed) in LISTED {
+        let fields = shown.get(*name).filter(|_| changed.contains(*name)).map_or(0, |(_, _, fields)| *fields);
+        if fields < *allowed && tree.text(LIST).is_some() {
+            findings.push(Finding::new(LIST, 1, format!("`{name}` shows {fields} fields: lower its entry to that")));
+        }
+    }
+}
+
+/// How many fields of a struct can be named outside of its room.
+fn fields_shown(item: &ItemStruct, path: &str) -> usize {
+    let inside = path.trim_start_matches(FOLDER);
+    let is_room = !inside.contains('/') || inside.ends_with("/mod.rs");
+    let is_shown = |visibility: &Visibility| match visibility {
+        Visibility::Public(_) => true,
+        Visibility::Restricted(to) => to.path.is_ident("crate") || to.path.is_ident("super") && is_room,
+        Visibility::Inherited => false,
+    };
+    item.fields.iter().filter(|field| is_shown(&field.vis)).count()
+}
+
+fn changes(method: &syn::ImplItemFn) -> bool {
+    let Some(FnArg::Receiver(receiver)) = method.sig.inputs.first() else { return false };
+    matches!(receiver.kind, ReceiverKind::Reference(_, _, Some(_)))
+}
+
+/// The line of a struct, counted from 1.
+fn line_of(text: &str, name: &str) -> usize {
+    let begin = format!("struct {name}");
+    text.lines().position(|line| line.contains(&begin)).map_or(1, |at| at + 1)
+}
+
+fn name_of(ty: &Type) -> Option<String> {
+    match ty {
+        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        _ => None,
+    }
+}
+
+const FOLDER: &str = "crates/worker/src/";
+const LIST: &str = "xtask/src/tidy/visibility.rs";
+/// Structs that still show fields, and how many. The numbers may only decrease.
+const LISTED: &[(&str, usize)] = &[
+    ("Measured", 4),
+    ("Pair", 2),
+    ("Ready", 18),
+    ("Registry", 11),
+    ("Server", 36),
+    ("Standing", 4),
+    ("Totals", 15),
+    ("Watched", 3),
+    ("Worker", 38),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let mut findings = Vec::new();
+        check(&Tree::of(&[(path, text)]), &mut findings);
+        findings.into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn what_methods_change_shows_no_field_outside_of_its_room() {
+        let methods = "impl A { fn change(&mut self) {} }";
+        for (path, fields, is_found) in [
+            ("crates/worker/src/room/a.rs", "pub(crate) a: u8", true),
+            ("crates/worker/src/room/a.rs", "pub a: u8", true),
+            ("crates/worker/src/room/a.rs", "pub(super) a: u8", false),
+            ("crates/worker/src/room/mod.rs", "pub(super) a: u8", true),
+            ("crates/worker/src/a.rs", "pub(super) a: u8", true),
+            ("crates/worker/src/a.rs", "a: u8", false),
+            ("crates/other/src/a.rs", "pub a: u8", false),
+        ] {
+            let found = found(path, &format!("struct A {{ {fields} }} {methods}"));
+            assert_eq!(!found.is_empty(), is_found, "{path}: {fields}: {found:?}");
+        }
+        let value = "struct A { pub(crate) a: u8 } impl A { fn read(&self) {} fn into(self) {} }";
+        assert!(found("crates/worker/src/room/a.rs", value).is_empty());
+        let told = found("crates/worker/src/room/a.rs", &format!("struct A {{ pub(crate) a: u8 }} {methods}"));
+        assert!(told[0].starts_with("`A` is changed by its methods and shows 1 fields"), "{told:?}");
+    }
+}

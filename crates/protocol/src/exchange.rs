@@ -111,11 +111,7 @@ impl Exchange {
             self.count = Count::Lost;
         }
         match kind {
-            frontend::SYNC => {
-                (self.is_skipping, self.has_executed, self.has_failed_copy) = (false, false, false);
-                self.syncs += 1;
-                self.owed.push_back(Owed::Sync);
-            }
+            frontend::SYNC => self.asked_in_batch(kind),
             frontend::FLUSH => {}
             // Messages of ours begin no COPY that this could end.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if self.owes_client_nothing() => {
@@ -137,16 +133,35 @@ impl Exchange {
                 self.owed.push_back(Owed::Function);
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
-                self.sent += 1;
-                self.has_executed |= kind == frontend::EXECUTE;
-                match self.owed.back_mut() {
-                    Some(Owed::Batch { answers }) => *answers += 1,
-                    _ => self.owed.push_back(Owed::Batch { answers: 1 }),
-                }
+                self.asked_in_batch(kind);
             }
             _ => return Asked::Unexpected,
         }
         Asked::Forward
+    }
+
+    /// [`Exchange::asked`] for a message of a batch, or the Sync that ends it, where [`Exchange::is_in_batch`].
+    #[inline]
+    pub fn asked_in_batch(&mut self, kind: u8) {
+        if kind == frontend::SYNC {
+            (self.is_skipping, self.has_executed, self.has_failed_copy) = (false, false, false);
+            self.syncs += 1;
+            self.owed.push_back(Owed::Sync);
+            return;
+        }
+        self.sent += 1;
+        self.has_executed |= kind == frontend::EXECUTE;
+        match self.owed.back_mut() {
+            Some(Owed::Batch { answers }) => *answers += 1,
+            _ => self.owed.push_back(Owed::Batch { answers: 1 }),
+        }
+    }
+
+    /// Whether the last message sent belongs to a batch that is still open, and the server neither skips that nor reads a COPY.
+    #[inline]
+    #[must_use]
+    pub fn is_in_batch(&self) -> bool {
+        matches!(self.owed.back(), Some(Owed::Batch { .. } | Owed::Step(_))) && self.may_step()
     }
 
     /// The client has left in the middle of a message of this kind, the last that it sent. Nothing is owed for this

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use base::{Key, Time};
 use wire::backend::TxStatus;
-use wire::frame::Part;
+use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, Scanner, Step, frontend, write};
 
 use super::client_session::{ClientSession, RequestFate};
@@ -137,6 +137,7 @@ struct Stages<'a> {
     reading: Option<Reading<'a>>,
     following: Following<'a>,
     client_key: Key,
+    length_max: u32,
     refuses_queries: bool,
     /// The next message was read when it came for the first time, and has waited since.
     has_read: bool,
@@ -167,6 +168,7 @@ impl Requests<'_> {
             reading: follows.then(|| Reading::new(self.texts, function_catalog, client, self.tracked, self.now)),
             following,
             client_key: self.client,
+            length_max: self.length_max,
             refuses_queries: self.refuses_queries,
             has_read: server.server_statements.has_waiting_bind(),
         };
@@ -177,24 +179,15 @@ impl Requests<'_> {
         let mut progress = Progress { bytes, start: 0, at: 0, begun: 0, to_server };
         let (mut waits, mut next_step) = (false, NextStep::Go);
         while progress.at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
+            if let passed @ 1.. = stages.pass(client, server, &bytes[progress.at..]) {
+                progress.at += passed;
+                continue;
+            }
             waits = self.one_by_one && client.next_waits(&server.exchange, bytes[progress.at])
                 || client.unnamed.is_in_doubt(&server.exchange) && client.unnamed_waits(&bytes[progress.at..])
                 || client.names_wait(&server.exchange, bytes[progress.at]);
             if waits {
                 break;
-            }
-            if let Some((kind, length)) = plain_part(&bytes[progress.at..])
-                && length <= self.length_max as usize
-                && stages.may_pass(client, server, kind)
-            {
-                if let (frontend::EXECUTE, Some(_), Some(names)) = (kind, &stages.reading, &mut client.names) {
-                    names.executes(server.exchange.number());
-                }
-                client.scanner.pass(&bytes[progress.at..]);
-                client.fate = RequestFate::Forward;
-                _ = server.exchange.asked(kind);
-                progress.at += length;
-                continue;
             }
             let piece = match client.scanner.next(bytes, progress.at, self.length_max) {
                 Step::Piece(piece) => piece,
@@ -239,19 +232,45 @@ impl Requests<'_> {
 }
 
 impl Stages<'_> {
+    /// Counts the messages that end a batch, each a [`plain_part`], where the stages have nothing else to do for them. Returns
+    /// how many bytes these messages have.
+    #[inline]
+    fn pass(&self, client: &mut ClientSession, server: &mut ServerSession, bytes: &[u8]) -> usize {
+        let Some(mut next) = plain_part(bytes).filter(|_| self.may_pass(client, server)) else { return 0 };
+        let mut last;
+        let mut end = 0;
+        loop {
+            let (kind, length) = next;
+            server.exchange.asked_in_batch(kind);
+            (last, end) = (end, end + length);
+            // What stands behind a Sync belongs to another batch.
+            if kind == frontend::SYNC || server.exchange.is_full() {
+                break;
+            }
+            let Some(more) = plain_part(&bytes[end..]) else { break };
+            next = more;
+        }
+        client.scanner.pass(&bytes[last..]);
+        client.fate = RequestFate::Forward;
+        end
+    }
+
     /// Whether the stages have nothing to do for a [`plain_part`] but to count it.
-    fn may_pass(&self, client: &ClientSession, server: &ServerSession, kind: u8) -> bool {
+    #[inline]
+    fn may_pass(&self, client: &ClientSession, server: &ServerSession) -> bool {
+        let ServerSession { exchange, .. } = server;
+        // The first message of a batch begins a request, and in a COPY or behind an error it means something else.
+        let is_in_batch = exchange.is_in_batch() && !self.has_read && self.refusals.is_none();
         let is_plain = client.session_effects.is_none()
             && client.subscriptions.is_none()
             && client.scanner.is_between()
             && client.fate != RequestFate::Collect
             && client.torn_text.is_none();
-        // The first message of a batch begins a request, and in a COPY or behind an error it means something else.
-        let is_in_batch = server.exchange.may_step()
-            && !server.exchange.owes_client_nothing()
-            && !self.has_read
-            && self.refusals.is_none();
-        is_plain && is_in_batch && (kind != frontend::DESCRIBE || client.names.is_none())
+        let is_settled = || {
+            !client.unnamed.is_in_doubt(exchange)
+                && client.names.as_ref().is_none_or(|names| names.are_at_rest(exchange))
+        };
+        is_in_batch && is_plain && self.length_max >= PLAIN_PART_LENGTH_MAX && is_settled()
     }
 
     /// Processes a framed message, or a part of one.
@@ -381,16 +400,22 @@ fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u
     }
 }
 
+/// The longest [`plain_part`], by its length word.
+const PLAIN_PART_LENGTH_MAX: u32 = 9;
+
 /// The kind and the length of the first message, if it is one of those that end nearly every batch: a Describe or an Execute of
 /// the unnamed portal, or a Sync.
+#[inline]
 fn plain_part(bytes: &[u8]) -> Option<(u8, usize)> {
-    let (kind, length) = match bytes {
-        [frontend::SYNC, 0, 0, 0, 4, ..] => (frontend::SYNC, 4),
-        [frontend::DESCRIBE, 0, 0, 0, 6, b'P', 0, ..] => (frontend::DESCRIBE, 6),
-        [frontend::EXECUTE, 0, 0, 0, 9, 0, _, _, _, _, ..] => (frontend::EXECUTE, 9),
-        _ => return None,
+    let (&[kind, ref length @ ..], body) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    let length = u32::from_be_bytes(*length);
+    let is_plain = match kind {
+        frontend::SYNC => length == 4,
+        frontend::DESCRIBE => length == 6 && body.starts_with(b"P\0"),
+        frontend::EXECUTE => length == PLAIN_PART_LENGTH_MAX && body.len() >= 5 && body[0] == 0,
+        _ => false,
     };
-    Some((kind, 1 + length))
+    is_plain.then_some((kind, 1 + length as usize))
 }
 
 /// As which kind a message counts. PostgreSQL refuses a Flush that has a body, as it would refuse a Describe, unless it reads

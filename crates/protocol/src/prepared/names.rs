@@ -176,6 +176,14 @@ impl Names {
         is_unanswered(sent) || epoch != exchange.epoch() && is_unanswered(reused)
     }
 
+    /// Whether a Describe of the unnamed portal, or an Execute, concerns no name: what names mean is known, the client has bound
+    /// nothing that drops any, and no description of a portal is noted.
+    #[inline]
+    #[must_use]
+    pub fn are_at_rest(&self, exchange: &Exchange) -> bool {
+        !self.doubts.has_bound_drop && self.last_bind.is_none() && !self.are_in_doubt(exchange)
+    }
+
     /// Drops a name by SQL. Returns whether there was one.
     pub fn deallocate(&mut self, name: &[u8]) -> bool {
         self.named.get(name).is_some_and(|named| named.step == 0) && self.remove(name).is_some()

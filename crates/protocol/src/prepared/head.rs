@@ -62,6 +62,7 @@ pub fn concerns(kind: u8) -> bool {
 ///
 /// # Errors
 /// The message is malformed; the server would report the same.
+#[inline]
 pub fn head(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault> {
     let is_whole = body.len() == body_bytes;
     let broken = Fault::BrokenMessage { kind };
@@ -106,6 +107,7 @@ pub fn given_name(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns `None` for a malformed message.
+#[inline]
 fn look_at_parse(body: &[u8], is_whole: bool, body_bytes: usize) -> Option<Head<'_>> {
     let Some((name, text)) = c_string(body) else {
         return (body.len() <= NAME_BYTES_MAX).then_some(Head::More);
@@ -126,6 +128,7 @@ fn is_statement(text: &[u8]) -> bool {
     types.is_some_and(|(count, oids)| oids.len() == 4 * usize::from(u16::from_be_bytes(*count)))
 }
 
+#[inline]
 fn look_at_bind(body: &[u8]) -> Option<Head<'_>> {
     let Some((portal, rest)) = c_string(body) else { return Some(Head::More) };
     let Some((name, rest)) = c_string(rest) else { return Some(Head::More) };
@@ -156,9 +159,14 @@ fn look_at_target(kind: u8, body: &[u8], is_whole: bool) -> Option<Head<'_>> {
 /// A longer unnamed Parse that arrives in parts is not kept.
 const UNNAMED_BYTES_MAX: usize = 1 << 20;
 
+/// How many bytes of a string are looked at one by one.
+const SHORT_BYTES: usize = 8;
+
 /// Splits off a zero-terminated string.
+#[inline]
 fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = memchr::memchr(0, bytes)?;
+    // Most names are short, and found sooner byte by byte.
+    let end = bytes.iter().take(SHORT_BYTES).position(|&byte| byte == 0).or_else(|| memchr::memchr(0, bytes))?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 

@@ -47,6 +47,9 @@ impl Following<'_> {
             // If a Close was skipped, that name may have come back although another statement has been given since.
             let statement = client.names.as_ref().and_then(|names| names.statement(b""));
             let is_there = statement.is_some_and(|statement| client.unnamed.is(statement.text()));
+            if !is_there && !self.reuses {
+                return None;
+            }
             let ask = prepared::head_of_unnamed(kind, body)?;
             return (is_there || self.is_named_again(client, server)).then_some(ask);
         }
@@ -57,7 +60,7 @@ impl Following<'_> {
             && !matches!(extent, Extent::Part)
             && server.exchange.may_step()
             && server.exchange.is_in_good_order();
-        let ask = prepared::head_of_unnamed(kind, body).filter(|_| may_be);
+        let ask = if may_be { prepared::head_of_unnamed(kind, body) } else { None };
         match ask {
             Some(Ask::Parse { text, .. }) if self.statement_registry.comes_again(text) => ask,
             _ => {

@@ -127,12 +127,16 @@ impl Texts {
     }
 
     /// Returns how texts of a client with these parameters are read.
+    #[inline]
     pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
-        if let Some((last, dialect)) = &self.last
-            && Rc::ptr_eq(last, vars)
-        {
-            return *dialect;
+        match &self.last {
+            Some((last, dialect)) if Rc::ptr_eq(last, vars) => *dialect,
+            _ => self.dialect_anew(vars, tracked),
         }
+    }
+
+    #[cold]
+    fn dialect_anew(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
         let value = |name| tracked.place(name).and_then(|place| vars.get(place));
         let dialect = Dialect {
             encoding: value("client_encoding").map_or(Encoding::Safe, Encoding::of),

@@ -25,7 +25,8 @@ impl ServerStatements {
     pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Used>, Fault> {
         // A failed transaction refuses to prepare anything anew. What was prepared in this loan is what PostgreSQL would
         // have, in doubt or not, and whatever the parameters are since.
-        let kept = sides.names.last_read(name).filter(|used| self.is_kept(&used.statement, sides.exchange));
+        let kept = if has_failed(sides.exchange) { sides.names.last_read(name) } else { None };
+        let kept = kept.filter(|used| self.is_kept(&used.statement, sides.exchange));
         let is_kept = kept.is_some();
         let found = match kept {
             Some(used) => Some(used),
@@ -69,8 +70,7 @@ impl ServerStatements {
     /// Whether the server is in a failed transaction, nothing unanswered may end that, and the server was sent the statement in
     /// this loan, and has no other under its name.
     pub(super) fn is_kept(&self, statement: &Statement, exchange: &Exchange) -> bool {
-        exchange.status() == TxStatus::Failed
-            && exchange.owes_nothing()
+        has_failed(exchange)
             && self
                 .held
                 .get(&statement.id())
@@ -135,6 +135,11 @@ impl ServerStatements {
         self.expect_hidden(exchange);
         into.push(Bytes::Own(out));
     }
+}
+
+/// Whether the server is in a failed transaction, and nothing unanswered may end that.
+fn has_failed(exchange: &Exchange) -> bool {
+    exchange.status() == TxStatus::Failed && exchange.owes_nothing()
 }
 
 /// The commands that make the server read a statement as it was given, and those that undo them; none where the server

@@ -139,8 +139,10 @@ impl Following<'_> {
         progress: &mut Progress<'_, impl ToServer>,
         piece: &Piece,
     ) -> bool {
+        if piece.kind != frontend::QUERY {
+            return false;
+        }
         let is_fit = self.max > 0
-            && piece.kind == frontend::QUERY
             && piece.is_whole()
             && server.exchange.owes_nothing()
             && server.exchange.is_proven()
@@ -209,20 +211,24 @@ impl Following<'_> {
         body_bytes: usize,
     ) -> Taken {
         let (body, behind) = (&progress.bytes[piece.body.clone()], &progress.bytes[piece.body.start..]);
-        let mut out = Vec::new();
-        let way = match prepared::head(piece.kind, body, body_bytes) {
-            Ok(Head::Plain) => {
+        let head = match prepared::head(piece.kind, body, body_bytes) {
+            Ok(Head::More) => return self.collect(client, progress, piece, body_bytes),
+            Ok(head) => head,
+            Err(fault) => return wrong(client, fault),
+        };
+        // One list serves all messages, so that none takes memory from the allocator for it.
+        let mut out = std::mem::take(&mut self.statement_registry.out);
+        let way = match head {
+            Head::Named(ask) => self.ask(client, server, (ask, body_bytes, behind), &mut out),
+            _ => {
                 let extent = Extent::of(body, body_bytes);
                 self.plain(client, server, piece.kind, body, (extent, body_bytes, behind), &mut out)
             }
-            Ok(Head::Named(ask)) => self.ask(client, server, (ask, body_bytes, behind), &mut out),
-            Ok(Head::More) => return self.collect(client, progress, piece, body_bytes),
-            Err(fault) => Err(fault),
         };
-        match way {
+        let taken = match way {
             Ok(Way::AsItIs) => {
                 if !out.is_empty() {
-                    progress.insert(piece, out);
+                    progress.insert(piece, out.drain(..));
                 }
                 Taken::Not
             }
@@ -232,23 +238,26 @@ impl Following<'_> {
             }
             Ok(Way::Counted) => {
                 out.push(Bytes::Own(from_header(client, body)));
-                progress.insert(piece, out);
+                progress.insert(piece, out.drain(..));
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.end)
             }
             Ok(Way::Replaced(end)) => {
-                progress.insert(piece, out);
+                progress.insert(piece, out.drain(..));
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.body.start + end)
             }
             Ok(Way::Waits) => {
-                progress.insert(piece, out);
+                progress.insert(piece, out.drain(..));
                 // The header may have come in parts.
                 let is_whole = matches!(piece.part, Part::First { carried: 0, .. });
                 Taken::Waits(if is_whole { None } else { Some(from_header(client, behind)) })
             }
             Err(fault) => wrong(client, fault),
-        }
+        };
+        out.clear();
+        self.statement_registry.out = out;
+        taken
     }
 
     /// Handles a message that concerns no named statement. The unnamed statement follows the client as well.
@@ -446,8 +455,10 @@ impl Following<'_> {
         let is_any =
             is_of_any && client.session_effects.as_ref().is_some_and(|effects| effects.may_have_prepared_any());
         let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
-        let has_name = client.names.as_ref().is_some_and(|names| names.has(ask.name()));
-        if is_by_sql && matches!(ask, Ask::Close { .. }) && !has_name {
+        if is_by_sql
+            && matches!(ask, Ask::Close { .. })
+            && !client.names.as_ref().is_some_and(|names| names.has(ask.name()))
+        {
             // The server is probed for the statements that are left.
             client.session_effects.get_or_insert_default().doubt(DirtyState::STATEMENTS);
         }

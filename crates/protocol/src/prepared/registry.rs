@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
+use super::Bytes;
 use super::account::{Account, Charge, Room};
 use super::statement::{Entry, Statement, Text};
 use crate::fault::Fault;
@@ -25,6 +26,8 @@ pub struct StatementRegistry {
     sweep_at: usize,
     /// The hashes of texts that came without a name, each at its own place; empty until one comes.
     came: Vec<u64>,
+    /// An empty list for what a server is sent because of one message.
+    pub(crate) out: Vec<Bytes>,
 }
 
 impl StatementRegistry {
@@ -39,6 +42,7 @@ impl StatementRegistry {
             room: Rc::default(),
             sweep_at: SWEEP_AT_MIN,
             came: Vec::new(),
+            out: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 use super::HELD_BYTES_MAX;
@@ -100,7 +101,6 @@ impl Account {
 }
 
 /// Bytes that are remembered; they are given back when the charge is dropped.
-#[derive(Debug)]
 pub struct Charge {
     /// The bytes counted for all clients together.
     bytes: usize,
@@ -108,6 +108,13 @@ pub struct Charge {
     shared: usize,
     room: Rc<Room>,
     account: Option<Rc<Cell<usize>>>,
+}
+
+impl fmt::Debug for Charge {
+    /// Without the room, whose unclaimed statements have charges themselves.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Charge").field("bytes", &self.bytes).field("shared", &self.shared).finish_non_exhaustive()
+    }
 }
 
 impl Charge {

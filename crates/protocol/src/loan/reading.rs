@@ -4,7 +4,6 @@
 //! read may touch anything.
 //! Not here: what a text touches (crate `route`), and what is done about it (`worker::data::probe`).
 
-use std::ffi::CStr;
 use std::rc::Rc;
 
 use base::Time;
@@ -540,7 +539,10 @@ fn session_effects(client: &mut ClientSession) -> &mut SessionEffects {
 /// The text up to its zero byte, which must be there.
 #[must_use]
 pub fn name(body: &[u8]) -> Option<&[u8]> {
-    CStr::from_bytes_until_nul(body).ok().map(CStr::to_bytes)
+    if body.first() == Some(&0) {
+        return Some(&[]);
+    }
+    memchr::memchr(0, body).map(|end| &body[..end])
 }
 
 /// The text from this position on up to its zero byte, which must be there.

@@ -149,11 +149,25 @@ impl Exchange {
             self.owed.push_back(Owed::Sync);
             return;
         }
-        self.sent += 1;
         self.has_executed |= kind == frontend::EXECUTE;
+        self.owes_answers(1);
+    }
+
+    /// [`Exchange::asked`] for each message of a batch with this many messages before its Sync, where the server
+    /// [owes nothing](Exchange::owes_nothing) and [`Exchange::may_step`].
+    #[inline]
+    pub fn asked_batch(&mut self, messages: u32) {
+        self.owes_answers(messages);
+        self.asked_in_batch(frontend::SYNC);
+    }
+
+    /// That many messages of a batch are sent.
+    #[inline]
+    fn owes_answers(&mut self, messages: u32) {
+        self.sent += u64::from(messages);
         match self.owed.back_mut() {
-            Some(Owed::Batch { answers }) => *answers += 1,
-            _ => self.owed.push_back(Owed::Batch { answers: 1 }),
+            Some(Owed::Batch { answers }) => *answers += messages,
+            _ => self.owed.push_back(Owed::Batch { answers: messages }),
         }
     }
 

@@ -23,7 +23,10 @@ mod ending;
 mod life;
 mod parameter_status;
 mod plain_answers;
+mod plain_batches;
 mod plain_requests;
+#[cfg(test)]
+mod plain_stage;
 mod reading;
 mod request_text;
 mod requests;

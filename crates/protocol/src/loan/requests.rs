@@ -387,7 +387,7 @@ impl Stages<'_> {
 }
 
 /// Keeps a request that begins when nothing is owed, if the server may refuse it only because its plans are outdated.
-fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u8], kept: Kept) {
+pub(super) fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u8], kept: Kept) {
     let has_statements = client.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
     if server.repeatable.is_sent() {
         server.repeatable.forget();

@@ -25,7 +25,7 @@ use crate::prepared::{
 };
 use crate::vars::Tracked;
 use unnamed::forget_unnamed;
-pub(super) use unnamed::unnamed_fails;
+pub(super) use unnamed::{unnamed_fails, unnamed_reading};
 
 /// The beginning of a message that is too short to tell what it asks.
 #[derive(Debug)]
@@ -280,14 +280,14 @@ impl Following<'_> {
             // Should that be skipped, the statement before it is needed again.
             let (exchange, account) = (&server.exchange, &client.account);
             let statement = client.names.as_ref().and_then(|names| names.statement(b"")).cloned();
-            let reading = UnnamedReading { statement, ..self.unnamed_reading(client) };
+            let reading = UnnamedReading { statement, ..unnamed_reading(client, self.follows) };
             client.unnamed.has_sent_renamed(parse, reading, exchange, account, self.statement_registry);
             return Ok(way);
         }
         match kind {
             frontend::PARSE => {
                 let parse = matches!(extent, Extent::Whole).then(|| [&client.scanner.header()[..], body]);
-                let mut reading = self.unnamed_reading(client);
+                let mut reading = unnamed_reading(client, self.follows);
                 if parse.is_none() {
                     // It is read when all of it has arrived.
                     reading.class = Some(Rc::new(Class::unread()));

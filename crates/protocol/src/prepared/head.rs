@@ -68,7 +68,7 @@ pub fn head(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault>
     let broken = Fault::BrokenMessage { kind };
     let found = match kind {
         frontend::PARSE => look_at_parse(body, is_whole, body_bytes),
-        frontend::BIND => look_at_bind(body),
+        frontend::BIND => head_of_bind(body),
         frontend::DESCRIBE | frontend::CLOSE => look_at_target(kind, body, is_whole),
         _ => Some(Head::Plain),
     };
@@ -128,8 +128,10 @@ fn is_statement(text: &[u8]) -> bool {
     types.is_some_and(|(count, oids)| oids.len() == 4 * usize::from(u16::from_be_bytes(*count)))
 }
 
+/// Reads the beginning of a Bind; `None` if it is malformed.
 #[inline]
-fn look_at_bind(body: &[u8]) -> Option<Head<'_>> {
+#[must_use]
+pub fn head_of_bind(body: &[u8]) -> Option<Head<'_>> {
     let Some((portal, rest)) = c_string(body) else { return Some(Head::More) };
     let Some((name, rest)) = c_string(rest) else { return Some(Head::More) };
     match name.len() {

@@ -3,6 +3,7 @@
 //! Always true: each has the length that it tells.
 //! Not here: which of them are sent, and when (`server_statements`, `own`, `reading`).
 
+use wire::frame::HEADER_BYTES;
 use wire::{frontend, write};
 
 /// Writes a Close of a statement.
@@ -19,6 +20,17 @@ pub(super) fn push_describe(out: &mut Vec<u8>, name: &[u8]) {
         out.push(b'S');
         push_name(out, name);
     });
+}
+
+/// The beginning of a Bind, up to its values: in place of the first `end` bytes of a body of `body_bytes`.
+pub(super) fn bind_head(portal: &[u8], statement: &[u8], (body_bytes, end): (usize, usize)) -> Vec<u8> {
+    let names = portal.len() + 1 + statement.len() + 1;
+    let mut out = Vec::with_capacity(HEADER_BYTES + names);
+    out.push(frontend::BIND);
+    out.extend_from_slice(&((4 + names + body_bytes - end) as u32).to_be_bytes());
+    push_name(&mut out, portal);
+    push_name(&mut out, statement);
+    out
 }
 
 /// Writes a name, or any string.

@@ -33,7 +33,7 @@ mod unnamed;
 use std::rc::Rc;
 
 pub use account::{Account, Charge};
-pub use head::{Ask, Head, concerns, given_name, head, head_of_unnamed};
+pub use head::{Ask, Head, concerns, given_name, head, head_of_bind, head_of_unnamed};
 pub use names::Names;
 pub use outdated_plan::{Kept, RepeatableRequest, may_be_refused};
 pub use own::MentionedNames;

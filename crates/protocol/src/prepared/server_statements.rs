@@ -16,7 +16,7 @@ use wire::{backend, frontend};
 
 use super::account::Charge;
 use super::head::Ask;
-use super::messages::{OUTDATED, push_close, push_describe, push_name};
+use super::messages::{OUTDATED, bind_head, push_close, push_describe, push_name};
 use super::names::{Named, Names, unsettled};
 use super::own::Own;
 use super::registry::StatementRegistry;
@@ -149,6 +149,17 @@ impl Pending {
 }
 
 impl Held {
+    /// The statement is used now. The newest one stays the newest without a change to the order.
+    #[inline]
+    fn is_used(&mut self, clock: &mut u64, by_use: &mut BTreeMap<u64, u64>) {
+        if self.used != *clock {
+            *clock += 1;
+            by_use.remove(&self.used);
+            self.used = *clock;
+            by_use.insert(*clock, self.mark.id());
+        }
+    }
+
     fn is_sent_as(&self, step: u64) -> bool {
         matches!(self.state, State::Sent { step: sent, .. } if sent == step)
     }
@@ -262,14 +273,7 @@ impl ServerStatements {
                     Fit::Unknown => return Ok(Way::Waits),
                 };
                 sides.tally.binds += 1;
-                let names = portal.len() + 1 + ours.len() + 1;
-                let length = 4 + names + body_bytes - end;
-                let mut out = Vec::with_capacity(1 + 4 + names);
-                out.push(frontend::BIND);
-                out.extend_from_slice(&(length as u32).to_be_bytes());
-                push_name(&mut out, portal);
-                push_name(&mut out, ours);
-                sides.out.push(Bytes::Own(out));
+                sides.out.push(Bytes::Own(bind_head(portal, ours, (body_bytes, end))));
                 sides.exchange.asked(frontend::BIND);
                 return Ok(Way::Replaced(end));
             }
@@ -353,21 +357,40 @@ impl ServerStatements {
     /// What is known of a statement that the server has when it reads what is sent now; if it has, the statement counts as
     /// used. A name depends on the very step that gave it, in whatever epoch that is.
     pub(super) fn has(&mut self, statement: &Statement, named_by: u64, now: u64) -> Option<Shape> {
-        let clock = self.clock + 1;
         let held = self.held.get_mut(&statement.id())?;
         let has = match held.state {
             State::Sure => true,
             State::Sent { step, epoch } => epoch == now || step == named_by,
             State::Doubted | State::Displaced => false,
         };
-        // The newest statement stays the newest without a change to the order.
-        if has && held.used != self.clock {
-            self.clock = clock;
-            self.by_use.remove(&held.used);
-            held.used = clock;
-            self.by_use.insert(clock, statement.id());
+        if has {
+            held.is_used(&mut self.clock, &mut self.by_use);
         }
         has.then_some(held.shape)
+    }
+
+    /// The beginning of a Bind under the name that its statement has on the server, in place of the first `end` bytes of a body
+    /// of `body_bytes`. `None`, and nothing is done, unless the server certainly has that statement, and has described it as its
+    /// client was told, so that nothing has to be sent before the Bind.
+    #[inline]
+    pub(crate) fn bind_as_told(
+        &mut self,
+        names: &Names,
+        dialect: &Rc<[u8]>,
+        (portal, name): (&[u8], &[u8]),
+        (body_bytes, end): (usize, usize),
+    ) -> Option<Vec<u8>> {
+        let Named { statement, step: 0, told, .. } = names.named.get(name)? else { return None };
+        let own = statement.dialect();
+        if self.has_own() || !Rc::ptr_eq(own, dialect) && **own != **dialect {
+            return None;
+        }
+        let held = self.held.get_mut(&statement.id())?;
+        if held.state != State::Sure || held.shape != *told || !told.is_known() {
+            return None;
+        }
+        held.is_used(&mut self.clock, &mut self.by_use);
+        Some(bind_head(portal, statement.name(), (body_bytes, end)))
     }
 
     /// Whether the client has been given an answer of ours to a Parse since this was asked last.

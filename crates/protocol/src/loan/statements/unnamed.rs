@@ -13,16 +13,6 @@ use crate::loan::server_session::ServerSession;
 use crate::prepared::{self, Ask, Bytes, UnnamedReading};
 
 impl Following<'_> {
-    /// How the Parse of an unnamed statement is read that the client sends now.
-    pub(super) fn unnamed_reading(&self, client: &ClientSession) -> UnnamedReading {
-        let class = client.session_effects.as_ref().and_then(|effects| effects.unnamed().cloned());
-        UnnamedReading {
-            vars: (self.follows && is_settled(client)).then(|| client.vars.clone()),
-            class,
-            statement: None,
-        }
-    }
-
     pub(super) fn brings_unnamed(
         &mut self,
         client: &mut ClientSession,
@@ -83,6 +73,12 @@ impl Following<'_> {
         let mut sides = self.sides(client, &mut server.exchange, false, &[], &mut out);
         server.server_statements.names_again(statement, &mut sides).unwrap_or(false)
     }
+}
+
+/// How the Parse of an unnamed statement is read that the client sends now. `follows`: session state follows the client.
+pub(in crate::loan) fn unnamed_reading(client: &ClientSession, follows: bool) -> UnnamedReading {
+    let class = client.session_effects.as_ref().and_then(|effects| effects.unnamed().cloned());
+    UnnamedReading { vars: (follows && is_settled(client)).then(|| client.vars.clone()), class, statement: None }
 }
 
 /// Forgets the unnamed statement, which a simple query destroys; `text` is that query, if all of it has come.

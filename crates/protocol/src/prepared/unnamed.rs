@@ -48,6 +48,8 @@ struct Given {
     place: Place,
     /// Where its Parse ends among the texts. It begins where the one before it ends; there is no statement if that is here.
     end: usize,
+    /// There is a Parse, and all of its body is ASCII.
+    is_ascii: bool,
     reading: Option<UnnamedReading>,
 }
 
@@ -106,8 +108,14 @@ impl Unnamed {
         account: &Account,
         statement_registry: &mut StatementRegistry,
     ) {
-        self.destroys(is_convertible(parse), exchange);
-        self.give(Place::next(exchange), parse, reading, account, statement_registry);
+        let is_again = self.is_again(parse) && !exchange.wants_sync();
+        match self.given.last_mut().filter(|_| is_again) {
+            Some(given) => (given.place, given.reading) = (Place::next(exchange), Some(reading)),
+            None => {
+                self.destroys(is_convertible(parse), exchange);
+                self.give(Place::next(exchange), parse, reading, account, statement_registry);
+            }
+        }
         self.brings(exchange);
     }
 
@@ -169,6 +177,7 @@ impl Unnamed {
             }
             self.texts.extend_from_slice(if has_failed { &[] } else { &texts[text] });
             given.end = self.texts.len();
+            given.is_ascii &= !has_failed;
             self.given.push(given);
         }
         true
@@ -304,6 +313,16 @@ impl Unnamed {
         })
     }
 
+    /// Whether a Parse is that of the only statement, and can be converted from any encoding, so that it leaves what is kept.
+    fn is_again(&self, parse: Option<[&[u8]; 2]>) -> bool {
+        let [Given { is_ascii: true, .. }] = &self.given[..] else { return false };
+        if self.is_wasteful(self.texts.len()) {
+            return false;
+        }
+        let kept = self.texts.split_at_checked(HEADER_BYTES);
+        parse.zip(kept).is_some_and(|([header, body], kept)| header == kept.0 && body == kept.1)
+    }
+
     /// What is sent now makes the client's statement that of the server.
     fn brings(&mut self, exchange: &Exchange) {
         let place = Place::next(exchange);
@@ -326,14 +345,17 @@ impl Unnamed {
             self.texts.extend_from_slice(header);
             self.texts.extend_from_slice(body);
         }
-        self.given.push(Given { place, end: self.texts.len(), reading: Some(reading) });
+        let text = &self.texts[self.given.last().map_or(0, |before| before.end)..];
+        let is_ascii = text.get(HEADER_BYTES..).is_some_and(<[u8]>::is_ascii);
+        self.given.push(Given { place, end: self.texts.len(), is_ascii, reading: Some(reading) });
     }
 
     /// A message leaves no statement, unless the server skips it.
     fn is_destroyed(&mut self, is_ascii: bool, exchange: &Exchange) {
         self.destroys(|| is_ascii, exchange);
         if !self.given.is_empty() {
-            self.given.push(Given { place: Place::next(exchange), end: self.texts.len(), reading: None });
+            let (place, end) = (Place::next(exchange), self.texts.len());
+            self.given.push(Given { place, end, is_ascii: false, reading: None });
         }
     }
 
@@ -370,12 +392,17 @@ impl Unnamed {
 
     /// Whether there is room for a text of this length behind the others. Together with a long one no others are kept.
     fn make_room(&mut self, bytes: usize, account: &Account, statement_registry: &mut StatementRegistry) -> bool {
-        let capacity = self.texts.capacity();
-        let is_wasteful = capacity > SPARE_BYTES_MAX && self.texts.is_empty() && bytes < capacity / 4;
-        if self.texts.len() + bytes <= capacity && !is_wasteful {
+        let is_wasteful = self.texts.is_empty() && self.is_wasteful(bytes);
+        if self.texts.len() + bytes <= self.texts.capacity() && !is_wasteful {
             return true;
         }
         self.make_more_room(bytes, is_wasteful, account, statement_registry)
+    }
+
+    /// Whether too much room is kept for so many bytes.
+    fn is_wasteful(&self, bytes: usize) -> bool {
+        let capacity = self.texts.capacity();
+        capacity > SPARE_BYTES_MAX && bytes < capacity / 4
     }
 
     #[cold]

@@ -3,9 +3,10 @@
 //! Always true: what is expected here is what PostgreSQL does.
 //! Not here: which messages concern it (`loan::statements`).
 
-use super::*;
+use proptest::prelude::*;
 use wire::backend;
 
+use super::*;
 use crate::exchange::Asked;
 
 /// A client with an unnamed statement, and its server.
@@ -240,4 +241,65 @@ fn in_another_process_it_is_what_it_was() {
     bench.answers(b"1EZ");
     bench.unnamed.begin_loan();
     assert_eq!(bench.brought(), Some(parse("one")));
+}
+
+impl Bench {
+    /// The client sends a Parse, whose text is kept whether or not it is there already.
+    fn gives_anew(&mut self, text: &str) {
+        let (reading, parse) = (UnnamedReading { vars: None, class: None, statement: None }, parse(text));
+        let parse = Some([&parse[..HEADER_BYTES], &parse[HEADER_BYTES..]]);
+        let (exchange, place) = (&self.exchange, Place::next(&self.exchange));
+        self.unnamed.destroys(is_convertible(parse), exchange);
+        self.unnamed.give(place, parse, reading, &self.account, &mut self.statement_registry);
+        self.unnamed.brings(exchange);
+        self.sends(frontend::PARSE);
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let given = |bench: &Self| format!("{:?} {:?}", bench.unnamed.given, bench.unnamed.brought);
+        let room = |bench: &Self| (bench.unnamed.texts.capacity(), bench.account.held());
+        given(self) == given(other) && self.unnamed.texts == other.unnamed.texts && room(self) == room(other)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_text_that_is_there_already_leaves_what_any_text_leaves(
+        steps in proptest::collection::vec((0..9_u8, 0..4_usize), 1..30),
+    ) {
+        let long = "x".repeat(9_000);
+        let texts = ["one", "two", "caf\u{e9}", &long];
+        let (mut bench, mut other) = (Bench::new(), Bench::new());
+        for (step, text) in steps {
+            match step {
+                0..=4 => {
+                    bench.gives(texts[text]);
+                    other.gives_anew(texts[text]);
+                }
+                5 | 6 => [&mut bench, &mut other].into_iter().for_each(|bench| {
+                    bench.sends(frontend::SYNC);
+                    let answers = usize::try_from(bench.exchange.number() - bench.exchange.unanswered()).expect("few");
+                    let fails = step == 6 && answers > 0;
+                    bench.answers(if fails { &[b'E'][..] } else { &[] });
+                    bench.answers(&vec![b'1'; if fails { 0 } else { answers }]);
+                    bench.answers(b"Z");
+                }),
+                7 if bench.exchange.owes_nothing() => {
+                    bench.unnamed.begin_loan();
+                    other.unnamed.begin_loan();
+                }
+                _ => {
+                    bench.unnamed.closes(&bench.exchange);
+                    other.unnamed.closes(&other.exchange);
+                    bench.sends(frontend::CLOSE);
+                    other.sends(frontend::CLOSE);
+
+
+                }
+            }
+            prop_assert!(bench.is_like(&other));
+        }
+    }
 }

@@ -18,12 +18,11 @@ use wire::backend::{self, TxStatus};
 use wire::frontend;
 
 use crate::owed::{Owed, is_outcome};
-use crate::planted::{
-    is_outside_transaction, is_proven, leave_unanswered, next_sync, pay, skipped_by_error, status_told,
-};
+use crate::planted::{is_outside_transaction, is_proven, leave_unanswered, pay, skipped_by_error, status_told};
 
 pub use crate::owed::{Answered, Outcome, Step};
 
+mod batch;
 mod copy;
 
 /// The protocol state between a client and its server.
@@ -138,44 +137,6 @@ impl Exchange {
             _ => return Asked::Unexpected,
         }
         Asked::Forward
-    }
-
-    /// [`Exchange::asked`] for a message of a batch, or the Sync that ends it, where [`Exchange::is_in_batch`].
-    #[inline]
-    pub fn asked_in_batch(&mut self, kind: u8) {
-        if kind == frontend::SYNC {
-            (self.is_skipping, self.has_executed, self.has_failed_copy) = (false, false, false);
-            self.syncs += 1;
-            self.owed.push_back(Owed::Sync);
-            return;
-        }
-        self.has_executed |= kind == frontend::EXECUTE;
-        self.owes_answers(1);
-    }
-
-    /// [`Exchange::asked`] for each message of a batch with this many messages before its Sync, where the server
-    /// [owes nothing](Exchange::owes_nothing) and [`Exchange::may_step`].
-    #[inline]
-    pub fn asked_batch(&mut self, messages: u32) {
-        self.owes_answers(messages);
-        self.asked_in_batch(frontend::SYNC);
-    }
-
-    /// That many messages of a batch are sent.
-    #[inline]
-    fn owes_answers(&mut self, messages: u32) {
-        self.sent += u64::from(messages);
-        match self.owed.back_mut() {
-            Some(Owed::Batch { answers }) => *answers += messages,
-            _ => self.owed.push_back(Owed::Batch { answers: messages }),
-        }
-    }
-
-    /// Whether the last message sent belongs to a batch that is still open, and the server neither skips that nor reads a COPY.
-    #[inline]
-    #[must_use]
-    pub fn is_in_batch(&self) -> bool {
-        matches!(self.owed.back(), Some(Owed::Batch { .. } | Owed::Step(_))) && self.may_step()
     }
 
     /// The client has left in the middle of a message of this kind, the last that it sent. Nothing is owed for this
@@ -326,12 +287,6 @@ impl Exchange {
         self.owed.push_back(Owed::OursAlong { answers });
     }
 
-    /// With nothing owed no batch is open. `has_executed` may still be set then: a Sync sent during a COPY does not clear
-    /// it, and the server answers this Sync if the COPY has failed.
-    fn forgets_answered_batch(&mut self) {
-        self.has_executed &= !self.owed.is_empty();
-    }
-
     /// The server sends a message of this kind. `body` is read for a `ReadyForQuery` only.
     ///
     /// # Errors
@@ -468,13 +423,6 @@ impl Exchange {
         }
     }
 
-    /// How many of the oldest items an error in the first skips: in a batch, all up to the next Sync; otherwise none.
-    fn failed_batch(&self) -> usize {
-        let Some(Owed::Batch { .. } | Owed::Step(_)) = self.owed.front() else { return 0 };
-        let syncs = self.owed.iter().enumerate().filter(|(_, owed)| **owed == Owed::Sync);
-        next_sync(syncs.map(|(place, _)| place)).unwrap_or(self.owed.len())
-    }
-
     /// The numbers of the messages that an error fails and skips, where these are this many of the oldest items; in a Query or
     /// a `FunctionCall`, only that one. What fails at a Sync is the transaction.
     fn failed_messages(&self, skipped: usize) -> Option<RangeInclusive<u64>> {
@@ -513,15 +461,6 @@ impl Exchange {
         self.drop_unused_ends();
         if self.owed.is_empty() {
             self.owed.push_back(Owed::Batch { answers: 0 });
-        }
-    }
-
-    /// Removes the oldest batch if all its answers are paid and something was sent behind it. With nothing behind it the
-    /// batch stays, because its Sync is still to come.
-    fn drop_paid_batch(&mut self) {
-        let is_paid = self.owed.front() == Some(&Owed::Batch { answers: 0 });
-        if is_paid && self.owed.iter().skip(1).any(|owed| *owed != Owed::CopyEnd) {
-            self.pop();
         }
     }
 

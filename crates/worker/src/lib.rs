@@ -16,7 +16,6 @@ mod cancel;
 mod connections;
 mod data;
 mod deadlines;
-mod due;
 mod failing;
 mod handover;
 pub mod letters;

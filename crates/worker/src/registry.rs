@@ -26,7 +26,7 @@ use crate::letters::Totals;
 use crate::measured::{FormerPools, Measured};
 use crate::notify::listening::Listening;
 use crate::repeated::Repeated;
-use crate::upstream::names::NamePlace;
+use crate::upstream::host_names::NamePlace;
 use crate::watched::{Watch, Watched};
 
 /// The tables of databases, users, pools and host names.

@@ -1,7 +1,7 @@
 //! What a deadline in the timer wheel is for.
 //!
 //! Always true: the wheel holds only keys; the row is looked up when the timer fires.
-//! Not here: when a deadline is due (`deadlines`), what happens then (`due`).
+//! Not here: when a deadline is due (`deadlines`), what happens then (`deadlines`).
 
 use base::{Key, Time};
 use pool::ServerKey;

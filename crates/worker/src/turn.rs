@@ -19,13 +19,13 @@ use protocol::vars::Known;
 use reactor::{Accepting, Chunk, Completion, Io, Level, Lines, Wheel};
 
 use crate::admin::Admin;
-use crate::admin::suspended::Kept;
+use crate::admin::suspend::Kept;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::Cancels;
-use crate::data::affinity_holds::AffinityHolds;
+use crate::data::affinity::AffinityHolds;
 use crate::data::client::{ClientStage, Clients, Link};
-use crate::data::paced::Paced;
+use crate::data::pace::Paced;
 use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;

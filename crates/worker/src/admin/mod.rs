@@ -8,11 +8,10 @@ use pool::{Command, ServerKey};
 use protocol::fault::Fault;
 use reactor::Peer;
 
-use crate::admin::suspended::Suspended;
+use crate::admin::suspend::Suspended;
 use crate::admin::under_way::Snapshots;
 use crate::letters::{Order, Parts, Shutdown, ToWorker};
 
-pub(crate) mod commands;
 pub(crate) mod console;
 pub(crate) mod orders;
 pub(crate) mod reload;
@@ -20,11 +19,9 @@ pub(crate) mod seen;
 pub(crate) mod shutdown;
 pub(crate) mod slices;
 pub(crate) mod snapshot;
-pub(crate) mod stand;
 pub(crate) mod standing;
 pub(crate) mod stranded_locks;
 pub(crate) mod suspend;
-pub(crate) mod suspended;
 pub(crate) mod under_way;
 pub(crate) mod wait_periods;
 pub(crate) mod waits;

@@ -17,7 +17,7 @@ use crate::admin::waits::wait_kind;
 use crate::data::client::ClientStage;
 use crate::data::server::ServerStage;
 use crate::letters::{Detail, Parts, PoolRow, Snapshot, ToControl};
-use crate::upstream::cleaning::word;
+use crate::upstream::cleanup::word;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

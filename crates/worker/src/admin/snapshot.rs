@@ -25,7 +25,7 @@ use crate::letters::{
 };
 use crate::measured::Application;
 use crate::registry::{DatabasePlace, PoolPlace};
-use crate::upstream::cleaning::{detail, word};
+use crate::upstream::cleanup::{detail, word};
 use crate::worker::Worker;
 
 impl DatabasePlace {

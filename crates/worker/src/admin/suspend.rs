@@ -1,12 +1,12 @@
 //! SUSPEND: a worker comes to rest, so that nothing of any conversation is under way, and later continues from there.
 //!
-//! Always true: received bytes are either forwarded and taken by the kernel, or held here; a client keeps its server,
-//! and none gets another server, is let in or is refused before the worker is resumed; no deadline passes meanwhile but
-//! the one for coming to rest. Once anything has been packed for another process, nothing is done here until it is
-//! known which process has it.
+//! Always true: received bytes are either forwarded and taken by the kernel, or held here; a client keeps its server, and none
+//! gets another server, is let in or is refused before the worker is resumed; no deadline passes meanwhile but the one for coming
+//! to rest. Nothing that is kept is lost or overtaken. Once anything has been packed for another process, nothing is done here
+//! until it is known which process has it.
 //! Not here: who orders it (`control`).
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use base::{Key, Time};
 use measure::Closed;
@@ -15,11 +15,10 @@ use protocol::fault::Fault;
 use protocol::loan::Life;
 use reactor::{Accepting, Completion, Conn, Io, Level, Receive};
 
-use crate::admin::suspended::{Frozen, Kept, Suspended};
 use crate::admission::applicant::LoggingIn;
 use crate::data::client::{Client, ClientStage, Link};
 use crate::data::server::{Server, ServerStage};
-use crate::letters::Order;
+use crate::letters::{Order, Shutdown, ToWorker};
 use crate::planted::{freezes, outlasts_suspension};
 use crate::worker::{Owner, Worker};
 
@@ -311,3 +310,71 @@ impl<I: Io> Worker<I> {
 const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// So many of them are named.
 const NAMED_MAX: usize = 3;
+
+/// A suspended worker.
+#[derive(Debug)]
+pub(crate) struct Suspended<S> {
+    /// The connections are to be handed over to another process.
+    pub(super) is_handover: bool,
+    /// When connections that are not at rest are closed (`suspend_timeout`); None once all are at rest.
+    pub(super) until: Option<Time>,
+    /// When connections that are not at rest are closed (`suspend_timeout`); kept when all are at rest.
+    pub(super) limit: Option<Time>,
+    /// When the connections that are not at rest are logged; None once that is done or all are at rest.
+    pub(super) tell_at: Option<Time>,
+    /// Commands of the pools, with their times, carried out when the worker is resumed.
+    pub(super) deferred: Vec<(Command, Time)>,
+    /// Set once something has been packed.
+    pub(super) frozen: Option<Frozen<S>>,
+}
+
+impl<S> Suspended<S> {
+    pub(super) fn new(is_handover: bool, until: Option<Time>, tell_at: Time) -> Self {
+        Self { is_handover, until, limit: until, tell_at: Some(tell_at), deferred: Vec::new(), frozen: None }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.until.into_iter().chain(self.tell_at).min().filter(|_| self.frozen.is_none())
+    }
+
+    /// Returns a letter that is to be read now, and keeps it otherwise. Operators are answered: they may cancel the restart.
+    pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
+        let Some(frozen) = &mut self.frozen else { return Some(letter) };
+        match letter {
+            ToWorker::Pack { .. }
+            | ToWorker::HandedOver
+            | ToWorker::WakeUp
+            | ToWorker::ForgetOrder { .. }
+            | ToWorker::ConsoleAnswer { .. }
+            | ToWorker::ConsolePart { .. }
+            | ToWorker::Show { .. }
+            | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
+            _ => {
+                frozen.kept.letters.push_back(letter);
+                None
+            }
+        }
+    }
+}
+
+/// What must not be touched any more, since another process may have it already, and what has come meanwhile.
+#[derive(Debug)]
+pub(crate) struct Frozen<S> {
+    /// The packed clients and servers.
+    pub(super) clients: HashSet<Key>,
+    pub(super) servers: HashSet<ServerKey>,
+    pub(super) kept: Kept<S>,
+}
+
+/// Completions and letters that nothing has looked at yet.
+#[derive(Debug)]
+pub(crate) struct Kept<S> {
+    pub(crate) completions: Vec<Completion<S>>,
+    pub(crate) letters: VecDeque<ToWorker<S>>,
+}
+
+impl<S> Default for Kept<S> {
+    fn default() -> Self {
+        Self { completions: Vec::new(), letters: VecDeque::new() }
+    }
+}

@@ -2,22 +2,25 @@
 //! thread chooses.
 //!
 //! Always true: nothing is hashed within a turn; only the client that needs a hash waits for it, and gives up its place
-//! when it leaves; a secret of `auth_file` is hashed for one client at a time, and all clients that log in with it wait
-//! for that hash.
-//! Not here: the orders (`hash_orders`), what is done with a hash (`answers`), which is made first
-//! (`control::hashings`), what is hashed and why (`protocol::client::login`, `protocol::server::login`).
+//! when it leaves, which the next client that waited for the same hash takes over; a secret of `auth_file` is hashed for one
+//! client at a time, and all clients that log in with it wait for that hash.
+//! Not here: what is done with a hash (`answers`), which is made first (`control::hashings`), what is hashed and why
+//! (`protocol::client::login`, `protocol::server::login`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use auth::{Derivation, Password, Secret};
-use base::Key;
+use base::{Key, Origin};
+use pool::ServerKey;
 use protocol::client::login::{Method, Unproved};
 use protocol::fault::Fault;
-use reactor::{Io, Level, Receive};
+use reactor::{Address, Io, Level, Receive};
 
 use crate::admission::applicant::{Hashing, LoginWait, Recheck, SecretHashing};
+use crate::admission::questions::{HashAsker, HashQuestion};
 use crate::data::client::{Client, ClientStage};
+use crate::letters::ToControl;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -76,5 +79,45 @@ impl<I: Io> Worker<I> {
         let mut salt = [0; auth::scram::SALT_BYTES];
         self.io.randomness(&mut salt);
         Derivation { password, salt: salt.into(), iterations: self.active.settings.scram_iterations }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    pub(crate) fn hash_for_client(&mut self, key: Key, derivation: Derivation) {
+        let Some(client) = self.clients.get(key) else { return };
+        let (asker, origin) = (HashAsker::Client(key), client.peer.origin());
+        (self.posts.control)(ToControl::Hash(HashQuestion { from: self.id, asker, origin, derivation }));
+    }
+
+    /// Has a password hashed that a server asks for.
+    pub(crate) fn hash_for_server(&mut self, key: ServerKey, derivation: Derivation) {
+        let Some(server) = self.servers.get(key) else { return };
+        let (asker, origin) =
+            (HashAsker::Server(key), server.address.as_ref().map_or(Origin::LocalServers, Address::origin));
+        (self.posts.control)(ToControl::Hash(HashQuestion { from: self.id, asker, origin, derivation }));
+    }
+
+    /// A client that waited for a hash has gone.
+    pub(crate) fn hash_unneeded(&mut self, key: Key, of_user: Option<u32>) {
+        let mut next = None;
+        if let Some(under_way) = of_user.map(|user| &mut self.registry.users[user as usize].hashing)
+            && let Some(hashing) = under_way
+        {
+            if hashing.waiting.remove(&key) {
+                return;
+            }
+            if hashing.asker == key {
+                next = hashing.waiting.pop_first().map(|next| (next, hashing.derivation.clone()));
+                match &next {
+                    Some((next, _)) => hashing.asker = *next,
+                    None => *under_way = None,
+                }
+            }
+        }
+        (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Client(key) });
+        if let Some((next, derivation)) = next {
+            // It waited for the order of another client, and may come from another address.
+            self.hash_for_client(next, derivation);
+        }
     }
 }

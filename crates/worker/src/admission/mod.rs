@@ -10,7 +10,6 @@ pub(crate) mod auth_query;
 pub(crate) mod entry;
 pub(crate) mod external_auth;
 pub(crate) mod greeting;
-pub(crate) mod hash_orders;
 pub(crate) mod hashing;
 pub(crate) mod login;
 pub(crate) mod proof;

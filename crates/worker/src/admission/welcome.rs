@@ -26,7 +26,7 @@ use crate::measured::Measured;
 use crate::planted::opens_paused;
 use crate::registry::{Doubt, PoolPlace, Welcome};
 use crate::repeated::Repeated;
-use crate::upstream::dedicated_client::CLIENT_GONE;
+use crate::upstream::dedicated::CLIENT_GONE;
 use crate::upstream::introduction::begun_with;
 use crate::watched::Watched;
 use crate::worker::Worker;

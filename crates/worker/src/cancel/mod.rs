@@ -1,7 +1,7 @@
 //! Cancel requests of clients, for servers of this process and for other processes, and those of our own.
 //!
 //! Always true: a request hits the query that it is meant for, or none.
-//! Not here: when a server that is cleaned up needs one (`upstream::begin_cleanup`).
+//! Not here: when a server that is cleaned up needs one (`upstream::cleanup`).
 
 use std::collections::HashMap;
 
@@ -11,9 +11,7 @@ use protocol::cancel::KeyName;
 use crate::cancel::tables::{CANCELS_MAX, Cancel, Forwards};
 
 pub(crate) mod aim;
-pub(crate) mod answer;
 pub(crate) mod peers;
-pub(crate) mod requesters;
 pub(crate) mod requests;
 pub(crate) mod tables;
 

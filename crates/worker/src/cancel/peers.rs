@@ -18,7 +18,7 @@ use crate::planted::{is_ready_for_next, take_out, who_asked};
 use crate::timers::Timer;
 use crate::upstream::attempt::Attempt;
 use crate::upstream::dial::{NO_ANSWER, words};
-use crate::upstream::names::{Asker, Known};
+use crate::upstream::host_names::{Asker, Known};
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {

@@ -15,7 +15,6 @@ use reactor::{Close, Conn, End, Io, Level, Receive};
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::cancel::answer::write_cancelled;
 use crate::cancel::tables::Cancel;
 use crate::data::client::{Client, ClientStage, Link};
 use crate::letters::{CancelWait, Requester, ToControl, ToWorker};
@@ -272,3 +271,31 @@ impl<I: Io> Worker<I> {
         self.arm_client(key);
     }
 }
+
+impl<I: Io> Worker<I> {
+    /// The request is over with this result: closes the requester's connection.
+    pub(crate) fn end_cancel_request(&mut self, (worker, client): Requester, how: CancelRequest) {
+        self.connections.cancel_request_ends(how);
+        if worker == self.id {
+            self.drop_client(client, "cancel request");
+        } else {
+            (self.posts.workers[usize::from(worker.0)])(ToWorker::CancelOver(client));
+        }
+    }
+
+    /// Whether a request has expired: it was in a letter for longer than its requester waits, who may have sent another
+    /// query meanwhile.
+    pub(crate) fn is_cancel_stale(&self, waits: CancelWait) -> bool {
+        waits.until.is_some_and(|until| until <= self.now)
+    }
+}
+
+/// The answer to a request that was cancelled before a server had begun with it.
+pub(crate) fn write_cancelled(out: &mut Vec<u8>, message: &str, detail: &str) {
+    let says = write::Says { severity: "ERROR", sqlstate: QUERY_CANCELED, message, detail: Some(detail), hint: None };
+    write::error(out, says);
+    write::ready_for_query(out, TxStatus::Idle);
+}
+
+/// `query_canceled` (`errcodes.txt`).
+pub(crate) const QUERY_CANCELED: &str = "57014";

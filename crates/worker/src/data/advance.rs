@@ -4,7 +4,7 @@
 //! Always true: the request is one statement that leaves the server outside a transaction, whatever its outcome, and
 //! that waits neither for data nor for another request; what the client sends meanwhile waits for the probe's answer.
 //! The probe's timeout begins when the request has been answered.
-//! Not here: what is asked (`question`), what is done with the answer (`answered`), what a text shows (`protocol::state`).
+//! Not here: what is asked (`probe`), what is done with the answer (`answered`), what a text shows (`protocol::state`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::Life;

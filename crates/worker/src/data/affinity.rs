@@ -2,12 +2,15 @@
 //! would need other settings on it.
 //!
 //! Always true: a server is held only while no client waits that could use it without new settings, and only if its
-//! settings are those of its client; no server stays held once an operator gives an order.
+//! settings are those of its client; no server stays held once an operator gives an order. The list of them is in the order of
+//! time; the server of a row need not be held any more.
 //! Not here: for how long and how often (`pool::affinity_hold`), how settings are sent to a server (`catch_up`), holds
-//! that expire (`due`).
+//! that expire (`deadlines`).
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
+use base::Time;
 use pool::{ClientKey, ServerKey};
 use protocol::loan::{differ, is_between};
 use reactor::Io;
@@ -70,5 +73,31 @@ impl<I: Io> Worker<I> {
         }
         server.affinity_hold.end_in_vain(&mut ready.hold_history);
         self.end_loan(server_key, client_key);
+    }
+}
+
+/// Held servers, and some whose hold has ended, in the order of time.
+#[derive(Debug, Default)]
+pub(crate) struct AffinityHolds {
+    rows: VecDeque<(Time, ServerKey)>,
+}
+
+impl AffinityHolds {
+    pub(super) fn add(&mut self, until: Time, server: ServerKey) {
+        self.rows.push_back((until, server));
+    }
+
+    /// Takes the first row whose time has come.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<(Time, ServerKey)> {
+        let is_due = self.rows.front().is_some_and(|(until, _)| *until <= now);
+        if is_due { self.rows.pop_front() } else { None }
+    }
+
+    pub(crate) fn last_deadline(&self) -> Option<Time> {
+        self.rows.back().map(|(until, _)| *until)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.rows.front().map(|(until, _)| *until)
     }
 }

@@ -1,7 +1,7 @@
 //! A server has answered a query of our own.
 //!
 //! Always true: what the answer says is noted before the loan goes on or ends.
-//! Not here: what is asked or set (`question`, `catch_up`), errors (`own_errors`).
+//! Not here: what is asked or set (`probe`, `catch_up`), errors (`own_errors`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::{Life, Probed, ProbedState, conclude, differ, doubt_what_was_read};
@@ -9,7 +9,7 @@ use protocol::state::ANSWER_BYTES_MAX;
 use reactor::{Io, Level};
 
 use crate::data::client::{Client, ClientStage};
-use crate::data::question::terms;
+use crate::data::probe::terms;
 use crate::data::server::Server;
 use crate::tasks::Task;
 use crate::worker::Worker;

@@ -1,14 +1,16 @@
-//! Changes of a database's catalog, noticed by the tags of commands that servers have run.
+//! Changes of a database's catalog, noticed by the tags of commands that servers have run, and what workers tell each other when
+//! functions are created.
 //!
-//! Always true: a change counts when it is made, and again when it is committed; so does the creation of functions, of
-//! which nothing is known until a server has been probed after it.
+//! Always true: a change counts when it is made, and again when it is committed; so does the creation of functions, of which
+//! nothing is known until a server has been probed after it. The message names the worker and the database that know already, and
+//! is ignored there.
 //! Not here: what follows from a change (`protocol::prepared`), which functions there are (`function_catalog`).
 
+use base::WorkerId;
 use pool::ServerKey;
-use reactor::Io;
+use reactor::{Address, Io};
 use wire::backend::TxStatus;
 
-use crate::data::functions::FunctionsMade;
 use crate::data::server::Server;
 use crate::letters::ToWorker;
 use crate::registry::DatabasePlace;
@@ -54,4 +56,15 @@ impl<I: Io> Worker<I> {
             self.claim_done(client);
         }
     }
+}
+
+/// Functions of a database are being created, or have been.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionsMade {
+    /// The worker that knows of them, and for which of its databases.
+    pub(super) known: (WorkerId, u32),
+    /// The name of the database on the server,
+    pub(super) dbname: Box<str>,
+    /// and the server's address.
+    pub(super) address: Address,
 }

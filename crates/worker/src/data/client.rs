@@ -22,7 +22,7 @@ use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::Greeting;
 use crate::data::claims::Claimed;
 use crate::data::held::{Held, Skips, first_request};
-use crate::data::paced::Pace;
+use crate::data::pace::Pace;
 use crate::data::server::fingerprint;
 use crate::letters::CancelWait;
 use crate::measured::Meter;

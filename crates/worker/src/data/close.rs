@@ -20,7 +20,7 @@ use crate::letters::{ToControl, ToWorker};
 use crate::observe::spans::SpanError;
 use crate::observe::tracers::What;
 use crate::tasks::ClientClose;
-use crate::upstream::dedicated_client::CLIENT_GONE;
+use crate::upstream::dedicated::CLIENT_GONE;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

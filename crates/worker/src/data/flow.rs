@@ -10,7 +10,7 @@ use reactor::{Chunk, Conn, Io, Receive};
 use wire::{frontend, write};
 
 use crate::data::client::{Client, ClientStage};
-use crate::data::paced::Pace;
+use crate::data::pace::Pace;
 use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
 use crate::observe::tracers::What;

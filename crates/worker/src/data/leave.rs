@@ -2,7 +2,7 @@
 //!
 //! Always true: a server that is not known to be clean is cleaned up first, or closed; it is lent to no client before.
 //! Not here: why the client leaves (`close`), what its server needs (`protocol::loan`), how that is done
-//! (`upstream::begin_cleanup`).
+//! (`upstream::cleanup`).
 
 use measure::Closed;
 use pool::{ClientKey, Event, Return, ServerKey};
@@ -13,8 +13,8 @@ use reactor::Io;
 use crate::data::client::Link;
 use crate::data::server::Server;
 use crate::planted::{is_nobody_elses, leave_unsent};
-use crate::upstream::begin_cleanup::reset_of;
-use crate::upstream::dedicated_client::CLIENT_GONE_IN_THE_MIDDLE;
+use crate::upstream::cleanup::reset_of;
+use crate::upstream::dedicated::CLIENT_GONE_IN_THE_MIDDLE;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

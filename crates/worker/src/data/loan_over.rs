@@ -1,17 +1,23 @@
-//! Whether a loan is over.
+//! Whether a loan is over, and its end.
 //!
-//! Always true: a loan is over by the rules of its pool when its server owes nothing and stands outside a transaction,
-//! and all that the session keeps is known to follow the client.
-//! Not here: how a loan is ended (`end_loan`), what a session keeps (`probe`).
+//! Always true: a loan is over by the rules of its pool when its server owes nothing and stands outside a transaction, and all
+//! that the session keeps is known to follow the client. A server is given back only then, and when neither an incomplete message
+//! nor a cancel request is on its way to it; otherwise it is cleaned up first or closed.
+//! Not here: what a session keeps (`probe`), what its server needs then (`protocol::loan`), which client gets the server next
+//! (crate `pool`).
 
 use measure::Closed;
 use pool::{ClientKey, CloseReason, Mode, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{doubt_what_was_read, is_between};
+use protocol::loan::{Ended, doubt_what_was_read, is_between};
 use protocol::state::Counted;
 use reactor::Io;
 
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::ServerStage;
 use crate::planted::ends_obsolete;
+use crate::tasks::Task;
+use crate::upstream::cleanup::reset_of;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -81,6 +87,44 @@ impl<I: Io> Worker<I> {
             let by = self.ender_of(key);
             self.lose_server(key, Closed::Obsolete, CloseReason::ConfigurationChanged.as_str());
             self.fail_client(client, &Fault::ConfigurationChanged { by });
+        }
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Ends a loan whose server is clean.
+    pub(crate) fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let (mut has_held, mut is_traced, mut is_timed) = (false, false, self.registry.has_idle_timeouts);
+        if let Some(Client { stage: ClientStage::Ready(ready), answered, tracers, .. }) =
+            self.clients.get_mut(client_key)
+        {
+            ready.link = Link::None;
+            has_held = ready.held.is_some();
+            *answered = (*answered).max(server.answered);
+            is_traced = *tracers != 0;
+            is_timed |= ready.session.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest());
+        }
+        match server.session.ends(|| reset_of(&self.pools, &self.active, server.pool)) {
+            Ended::Clean => {
+                server.stage = ServerStage::Idle;
+                self.unlink_flow(client_key, server_key);
+                self.give_back(server_key);
+            }
+            ended => {
+                self.take_back(server_key, ended);
+                self.unlink_flow(client_key, server_key);
+            }
+        }
+        if is_traced {
+            self.trace_return(client_key, server_key);
+        }
+        // What the client sent meanwhile begins its next request, if it has read most of its answers.
+        if has_held && !self.is_behind(client_key) {
+            self.enqueue(Task::ForwardHeld(client_key));
+        }
+        if is_timed {
+            self.arm_client(client_key);
         }
     }
 }

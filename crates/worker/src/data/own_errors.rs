@@ -14,10 +14,10 @@ use protocol::state::{Kind, Preparation};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
-use crate::cancel::answer::{QUERY_CANCELED, write_cancelled};
+use crate::cancel::requests::{QUERY_CANCELED, write_cancelled};
 use crate::data::server::ServerStage;
 use crate::tasks::Task;
-use crate::upstream::cleaning::Query;
+use crate::upstream::cleanup::Query;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

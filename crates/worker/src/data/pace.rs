@@ -3,14 +3,16 @@
 //!
 //! Always true: a client that has filled a receive buffer is received from again, a single time, when those that have
 //! waited longer have been; it is received from without interruption as before once it has sent little a number of times.
-//! What a turn reads of long texts, all of which costs, is bounded by that, however many clients send them.
+//! Those that wait are in the order of their turns; a client stands in the line once, or has gone. What a turn reads of long texts,
+//! all of which costs, is bounded by that, however many clients send them.
 //! Not here: back-pressure (`flow`), which pauses a client beside this; COPY and replication, whose data nothing reads.
 
+use std::collections::VecDeque;
+
 use base::Key;
-use reactor::Io;
+use reactor::{BUFFER_BYTES, Io};
 
 use crate::data::client::{Client, ClientStage};
-use crate::data::paced::{LITTLE_MAX, MUCH, Pace};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -72,6 +74,54 @@ impl<I: Io> Worker<I> {
 /// of it is dense SQL. More than one buffer from each would cost a bulk load less, but others more time: with four from a
 /// single client that sends without a pause, the 99th percentile of another's queries is twice as long.
 const CLIENTS_PER_TURN: usize = 8;
+
+/// How a client is received from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Pace {
+    /// Whenever it sends.
+    #[default]
+    Stream,
+    /// It waits for its turn.
+    Waits,
+    /// Once, and again as long as it sends little, so that the beginning of its next long text does not come all at
+    /// once; it has done so this many times in a row.
+    Once { little: u8 },
+}
+
+impl Pace {
+    /// Whether so many bytes of a client with this pace have a consequence for it.
+    #[inline]
+    pub(crate) fn is_touched_by(self, bytes: usize) -> bool {
+        (bytes >= MUCH) | (self != Self::Stream)
+    }
+}
+
+/// The clients that wait to be received from, in the order of their turns.
+#[derive(Debug, Default)]
+pub(crate) struct Paced(VecDeque<Key>);
+
+impl Paced {
+    /// A client, which does not stand in the line yet, waits for its turn.
+    pub(super) fn push(&mut self, client: Key) {
+        self.0.push_back(client);
+    }
+
+    /// The client that has waited longest; it may have gone.
+    pub(super) fn pop(&mut self) -> Option<Key> {
+        self.0.pop_front()
+    }
+
+    /// Whether the next turn of the worker has to follow at once.
+    pub(crate) fn is_any_waiting(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+/// From so many bytes on there may be more in the client's socket: a receive buffer is full, or nearly, if it was
+/// encrypted.
+pub(super) const MUCH: usize = BUFFER_BYTES / 4 * 3;
+/// A client that has sent little so many times in a row is received from whenever it sends: that costs a little less.
+pub(super) const LITTLE_MAX: u8 = 64;
 
 #[cfg(test)]
 #[path = "pace_tests.rs"]

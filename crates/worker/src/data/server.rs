@@ -2,7 +2,7 @@
 //!
 //! Always true: a stage carries what exists only in it; a server is lent to one client at most.
 //! Not here: what is done with its messages (`converse`), how it is dialed (`upstream::dial`), lent (`attach`) and
-//! cleaned up (`upstream::begin_cleanup`).
+//! cleaned up (`upstream::cleanup`).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,8 +25,8 @@ use crate::observe::course::{Course, RequestHead};
 use crate::observe::sampled::Sampled;
 use crate::registry::Welcome;
 use crate::upstream::attempt::Attempt;
-use crate::upstream::cleaning::Cleaning;
-use crate::upstream::dedicated_client::Dedicated;
+use crate::upstream::cleanup::Cleaning;
+use crate::upstream::dedicated::Dedicated;
 
 /// One server.
 #[derive(Debug)]

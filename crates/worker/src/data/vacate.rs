@@ -2,7 +2,7 @@
 //! our idle servers would not.
 //!
 //! Always true: only idle servers are closed, connected to that database at the very address at which the statement runs.
-//! Not here: which statement it is (`claiming`), what a pool does about it (`pool::Event::Vacate`).
+//! Not here: which statement it is (`claims`), what a pool does about it (`pool::Event::Vacate`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use protocol::fault::EndedBy;
 use reactor::{Address, Io, Level, Subject};
 use route::Claim;
 
+use crate::data::catalog::FunctionsMade;
 use crate::data::claims::{ClaimProgress, Phase};
-use crate::data::functions::FunctionsMade;
 use crate::data::server::ServerStage;
-use crate::upstream::names::fixed_address;
+use crate::upstream::host_names::fixed_address;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

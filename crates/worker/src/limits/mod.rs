@@ -12,7 +12,6 @@ use crate::limits::rate_limits::Rating;
 
 pub(crate) mod apply;
 pub(crate) mod channels;
-pub(crate) mod granted;
 pub(crate) mod newcomers;
 pub(crate) mod pins;
 pub(crate) mod rate_limits;

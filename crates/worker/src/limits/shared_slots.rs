@@ -3,14 +3,14 @@
 //!
 //! Always true: a slot is taken before the client or server that it stands for exists, and given back after it has
 //! gone; worker 0 keeps the ledger, the others send it letters.
-//! Not here: the ledger's answers (`granted`), how the ledger shares out slots (`pool::ledger`), the limits of a
+//! Not here: how the ledger shares out slots (`pool::ledger`), the limits of a
 //! pool and the servers of a database (`pool::share`).
 
 use std::sync::Arc;
 
 use base::{Key, WorkerId};
 use config::{Database, Settings};
-use pool::{Answer, Event, LedgerKey, LedgerKind, Letter, Need, Patience, Taken};
+use pool::{Answer, Event, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Taken};
 use protocol::fault::Fault;
 use reactor::Io;
 
@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Takes a slot among all clients (`max_client_conn`); the one among its user's clients is taken after
-    /// authentication. Returns whether the client has it at once; otherwise the ledger answers (`granted`).
+    /// authentication. Returns whether the client has it at once; otherwise the ledger answers.
     pub(crate) fn take_client_slot(&mut self, key: Key) -> bool {
         self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took
     }
@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
         self.user_key(subject.user, subject.database)
     }
 
-    /// Takes that slot. Returns whether the client has it at once; otherwise the ledger answers (`granted`).
+    /// Takes that slot. Returns whether the client has it at once; otherwise the ledger answers.
     pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) -> bool {
         self.take(user, key.to_bits(), Patience::Now) == Taken::Took
     }
@@ -299,4 +299,45 @@ fn claim_of(user: u32, need: Need) -> u64 {
 
 pub(crate) fn read_claim(claim: u64) -> (u32, Need) {
     ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
+}
+
+impl<I: Io> Worker<I> {
+    /// Handles an answer of the ledger.
+    pub(crate) fn worker_quota_hears(&mut self, answer: Answer) {
+        let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
+        self.limits.lending.worker_quota.handle(answer, &mut outcomes, &mut letters);
+        self.send_letters(letters);
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Granted { key: LedgerKey::Clients, claimant, .. } => {
+                    self.client_slot_taken(Key::from_bits(claimant));
+                }
+                Outcome::Granted { key: key @ LedgerKey::UserClients(_), claimant, .. } => {
+                    self.user_slot_taken(Key::from_bits(claimant), &key);
+                }
+                Outcome::Granted { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    let (user, need) = read_claim(claimant);
+                    self.tell_pools(Event::Granted { user, need });
+                }
+                Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
+                    let limit = self.active.settings.max_client_conn;
+                    self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
+                    let limit = self.active.settings.max_user_client_connections(&name).unwrap_or(0);
+                    self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
+                }
+                Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {
+                    self.tell_pools(Event::Denied { user: read_claim(claimant).0 });
+                }
+                Outcome::Wanted { key: LedgerKey::UserServers(name), is_wanted } => {
+                    if let Some(user) = self.registry.known_user(&name) {
+                        self.tell_pools(Event::Wanted { user, is_wanted });
+                    }
+                }
+                Outcome::Wanted { .. } => {}
+            }
+            self.settle();
+        }
+    }
 }

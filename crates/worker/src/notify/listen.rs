@@ -1,12 +1,26 @@
-//! Moves the channels that a client's own server listens to, to the listener.
+//! LISTEN: clients that come to listen through the listener, with a server of their own or without one.
 //!
-//! Always true: a client's own server executes `UNLISTEN *` only after the listener listens to its channels.
-//! Not here: which client listens to what (`channels`), the listener's session (`control::listeners`).
+//! Always true: a client's own server executes `UNLISTEN *` only after the listener listens to its channels. A client without a
+//! server, which listens only to channels to which the listener listens already, gets every notification that is committed after
+//! its LISTEN was answered, and none that was committed before it sent LISTEN; if anything prevents this, it gets a server as
+//! usual. What it has sent while it waited is handled as if it had just arrived.
+//! Not here: which client listens to what (`channels`), the listener's session (`control::listeners`), other waits for the
+//! listener (`own_news`).
+//!
+//! The listener reports what was committed before it was asked ahead of its answer ([`protocol::state::Rounds`]): the client
+//! gets none of the notifications before that answer, and all those after it.
 
 use pool::{ClientKey, ServerKey};
 use protocol::state::{Kind, MARKS, Probe};
 use reactor::{Io, Level};
+use wire::backend::TxStatus;
+use wire::frame::HEADER_BYTES;
+use wire::{frontend, write};
 
+use crate::data::client::{Client, ClientStage, Link};
+use crate::notify::listening::{ListenWait, PATIENCE, Waiter};
+use crate::planted::has_caught_up_already;
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -102,5 +116,100 @@ impl<I: Io> Worker<I> {
             self.subscribe(client, database, channel);
         }
         self.tell_of_loss(client, true);
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Returns whether the first message of a client without a server, of this length, only listens to channels
+    /// to which the listener listens already. Then the client waits for the listener's answer.
+    pub(crate) fn begin_listen_wait(&mut self, key: ClientKey, length: u32) -> bool {
+        let Some(ready) = self.clients.ready(key) else { return false };
+        let Some(place) = self.registry.pool(ready.pool) else { return false };
+        let database = place.database as usize;
+        // Databases without a listener end here.
+        if self.registry.databases[database].listening.session.is_none() || !place.follows {
+            return false;
+        }
+        let is_known =
+            ready.session.session_effects.as_ref().is_none_or(|session_effects| !session_effects.unlistens.is_any());
+        let first = ready
+            .held
+            .as_ref()
+            .filter(|_| ready.session.scanner.torn_header().is_empty() && is_known)
+            .and_then(|held| held.first());
+        let message = first.and_then(|bytes| bytes.get(..1 + length as usize));
+        let Some((&frontend::QUERY, message)) = message.and_then(<[u8]>::split_first) else { return false };
+        let Some((0, text)) = message.get(HEADER_BYTES - 1..).and_then(<[u8]>::split_last) else { return false };
+        let (pool, may_ask) = (ready.pool, !self.admin.is_resting() && !self.admin.is_going_down());
+        let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
+        let Some(listens) = route::listens(text, dialect).filter(|_| may_ask) else { return false };
+        let listening = &self.registry.databases[database].listening;
+        if !listens.channels.iter().all(|channel| listening.is_heard(channel))
+            || self.server_for_all(database as u32).is_none()
+            || !self.may_listen_through_all(pool, key, listens.channels.iter().map(|channel| &**channel))
+        {
+            return false;
+        }
+        let listening = &mut self.registry.databases[database].listening;
+        let number = listening.waits + 1;
+        if !listening.rounds.comes(Waiter::Client(key, number)) {
+            return false;
+        }
+        listening.waits = number;
+        let until = self.now + PATIENCE;
+        if let Some(ready) = self.clients.ready_mut(key) {
+            ready.listen_wait =
+                Some(Box::new(ListenWait { number, until, channels: listens.channels, tags: listens.tags }));
+        }
+        if has_caught_up_already() {
+            self.enqueue(Task::ReleaseAll { waiters: vec![Waiter::Client(key, number)], has_caught_up: true });
+            return true;
+        }
+        self.ask_listener(database as u32);
+        self.arm_client(key);
+        true
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// Ends the client's wait `number`: the client listens now if the listener has caught up (`has_caught_up`), and gets a
+    /// server otherwise.
+    pub(crate) fn end_listen_wait(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
+        let Some(ready) = self.clients.ready_mut(key) else { return };
+        let wait = ready.listen_wait.take_if(|wait| number.is_none_or(|number| wait.number == number));
+        let (Some(wait), Some(place)) = (wait, self.registry.pool(ready.pool)) else { return };
+        let database = place.database;
+        let listening = &self.registry.databases[database as usize].listening;
+        let losses = listening.losses;
+        if !has_caught_up || !wait.channels.iter().all(|channel| listening.is_heard(channel)) {
+            self.want_first(key);
+            self.skip_rejected(key);
+            return;
+        }
+        ready.session.subscriptions(losses).listens(wait.channels.iter().map(|channel| &**channel));
+        for channel in wait.channels {
+            self.subscribe(key, database, channel);
+        }
+        let totals = &mut self.registry.databases[database as usize].totals;
+        totals.query_count += 1;
+        totals.xact_count += 1;
+        let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
+            return;
+        };
+        ready.session.subscriptions(losses).move_to_listener();
+        ready.drop_first_request();
+        *answered = self.now;
+        let (count, tag) = wait.tags;
+        let mut out = Vec::new();
+        (0..count).for_each(|_| write::command_complete(&mut out, tag));
+        write::ready_for_query(&mut out, TxStatus::Idle);
+        self.io.send(*conn, out.into());
+        self.resume_client(key);
+        self.arm_client(key);
+        // What the client has sent behind the request that was answered.
+        if let Some(ready) = self.clients.ready_mut(key).filter(|ready| ready.link == Link::None) {
+            let rest = ready.held.take();
+            self.hold_again(key, rest);
+        }
     }
 }

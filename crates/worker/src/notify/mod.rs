@@ -10,18 +10,14 @@ use crate::notify::backlog::Backlog;
 use crate::notify::listening::Alarms;
 
 pub(crate) mod backlog;
-pub(crate) mod begin_listen;
 pub(crate) mod behind;
 pub(crate) mod channels;
-pub(crate) mod client_closed;
-pub(crate) mod complete_listen;
 pub(crate) mod later;
 pub(crate) mod listen;
 pub(crate) mod listener;
 pub(crate) mod listening;
 pub(crate) mod news;
 pub(crate) mod own_news;
-pub(crate) mod release;
 pub(crate) mod work_off;
 
 /// Work left to be done about notifications, and its deadlines. Which client listens to what is kept with each database

@@ -1,20 +1,22 @@
-//! Dedicated servers, as replication needs them: the client's request for one, and the dial.
+//! Dedicated servers, as replication needs them: the client's request for one, the dial, and what the server knows of its client.
 //!
 //! Always true: a dedicated server is dialed with its client's startup parameters, sends the client its greeting and is
 //! closed when the client leaves; the client never gets another server, and no other client gets this one.
 //! Not here: how the two are bound (`admission::welcome`) and separated (`data::leave`), whether and when the server
 //! may be dialed (`pool::dedicated`), their messages (`protocol::exchange`).
 
+use std::borrow::Cow;
+
 use base::Key;
 use measure::Closed;
 use pool::{ClientKey, Event, PoolKey, ServerKey};
+use protocol::replication::Replication;
 use protocol::server::login::Identity;
 use reactor::Io;
 use wire::backend;
 
 use crate::admission::applicant::add_host;
 use crate::data::client::{Client, ClientStage};
-use crate::upstream::dedicated_client::{CLIENT_GONE, Dedicated};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -78,3 +80,31 @@ impl<I: Io> Worker<I> {
         is_last && server.session.exchange.is_copying_in()
     }
 }
+
+/// What a dedicated server knows of its client.
+#[derive(Debug)]
+pub(crate) struct Dedicated {
+    pub(super) client: ClientKey,
+    pub(super) kind: Replication,
+    /// The client's parameters for the startup packet: a walsender cannot be given them in any other way.
+    pub(super) parameters: Vec<(Cow<'static, str>, Box<str>)>,
+}
+
+impl Dedicated {
+    pub(crate) fn client(&self) -> ClientKey {
+        self.client
+    }
+
+    pub(crate) fn kind(&self) -> Replication {
+        self.kind
+    }
+
+    /// Whether the server understands SQL: a walsender without a database does not.
+    pub(crate) fn takes_queries(&self) -> bool {
+        self.kind == Replication::Logical
+    }
+}
+
+/// Why a dedicated server is closed whose client has gone before the server was ready.
+pub(crate) const CLIENT_GONE: &str = "replication client disconnected";
+pub(crate) const CLIENT_GONE_IN_THE_MIDDLE: &str = "client disconnect while server was not ready";

@@ -16,7 +16,7 @@ use crate::data::close_server::opened_for;
 use crate::data::server::{Server, ServerStage};
 use crate::timers::Timer;
 use crate::upstream::attempt::{Attempt, word};
-use crate::upstream::names::{Asker, Known};
+use crate::upstream::host_names::{Asker, Known};
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {

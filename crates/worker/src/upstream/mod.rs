@@ -4,16 +4,11 @@
 //! Not here: which client gets which slot (crate `pool`).
 
 pub(crate) mod attempt;
-pub(crate) mod begin_cleanup;
-pub(crate) mod cleaning;
 pub(crate) mod cleanup;
 pub(crate) mod dedicated;
-pub(crate) mod dedicated_client;
 pub(crate) mod dial;
 pub(crate) mod failure;
 pub(crate) mod host_names;
 pub(crate) mod introduction;
 pub(crate) mod login;
-pub(crate) mod names;
-pub(crate) mod resolved;
 pub(crate) mod secure;

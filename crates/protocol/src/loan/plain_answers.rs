@@ -53,11 +53,13 @@ impl Answers<'_> {
                     if !server.exchange.passes(kind) {
                         break;
                     }
+                    server.repeatable.answered(kind, None);
                 }
                 backend::READY_FOR_QUERY => {
                     if TxStatus::parse(body).is_none() || server.exchange.answered(kind, body).is_err() {
                         break;
                     }
+                    server.repeatable.answered(kind, None);
                     server.server_statements.drops_end();
                     heard = Some(ServerEvent::Ready { was_ours: false });
                 }
@@ -83,8 +85,7 @@ impl ServerSession {
         self.scanner.is_between()
             && !self.is_applied_along
             && !self.tells_lock
-            && !self.repeatable.is_sent()
-            && !self.repeatable.is_refused()
+            && !self.repeatable.is_looked_at()
             && self.exchange.is_plain()
             && self.reported_name.is_none()
             && !self.server_statements.is_being_described()

@@ -59,10 +59,17 @@ impl Stage {
         if rarely() {
             server.answer_tally = Some(Box::default());
         }
+        let is_kept = [rarely() || rarely() || rarely(), rarely()];
         let flags = [true, rarely(), rarely(), rarely()];
         let client = (!rarely()).then_some(client);
         for _ in 0..1 + random.below(4) {
             ask(&mut server, &mut random);
+        }
+        if is_kept[0] {
+            server.repeatable.keep(b"E");
+            if is_kept[1] {
+                server.repeatable.hold_parameters(b"t"[..].into());
+            }
         }
         Self { tracked, known: Known::default(), client, server, flags }
     }
@@ -214,7 +221,10 @@ fn what_is_looked_at_is_left_to_the_general_way() {
         ("a name that is reported late", |_, server| server.reported_name = Some("name".into())),
         ("settings along with the request", |_, server| server.is_applied_along = true),
         ("a row that tells of a lock", |_, server| server.tells_lock = true),
-        ("a request that may be sent again", |_, server| server.repeatable.keep(&plain())),
+        ("a description of parameters that is held back", |_, server| {
+            server.repeatable.keep(&plain());
+            server.repeatable.hold_parameters(b"t"[..].into());
+        }),
         ("a part of a message that is read", |_, server| server.collected = vec![0]),
         ("a hidden answer", |_, server| {
             let ServerSession { exchange, server_statements, .. } = server;

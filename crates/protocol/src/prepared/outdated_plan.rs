@@ -83,6 +83,12 @@ impl RepeatableRequest {
         matches!(self.step, Step::Sent | Step::Described)
     }
 
+    /// Whether answers that are no errors concern it: the request was refused, or the client is given a description later.
+    #[must_use]
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.is_refused() || self.parameters.is_some()
+    }
+
     /// Whether the request is to be sent again.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -112,10 +118,18 @@ impl RepeatableRequest {
     }
 
     /// The server sends a message of this kind; `error` is the body of an error, if it has arrived completely.
+    #[inline]
     pub fn answered(&mut self, kind: u8, error: Option<&[u8]>) {
+        match self.step {
+            Step::Described => self.step = Step::Nothing,
+            Step::Sent => self.begins(kind, error),
+            Step::Nothing | Step::Refused | Step::Deallocating | Step::Last => {}
+        }
+    }
+
+    /// The server begins to answer the request, or refuses it.
+    fn begins(&mut self, kind: u8, error: Option<&[u8]>) {
         match kind {
-            _ if self.step == Step::Described => self.step = Step::Nothing,
-            _ if self.step != Step::Sent => {}
             backend::PARSE_COMPLETE
             | backend::CLOSE_COMPLETE
             | backend::NOTICE_RESPONSE

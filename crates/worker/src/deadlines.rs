@@ -244,35 +244,7 @@ impl<I: Io> Worker<I> {
             self.timers.insert(self.now + time, Timer::Sweep);
         }
     }
-}
 
-/// Puts a deadline of a row into the wheel, unless the row has one that is not later.
-fn bring_forward(timers: &mut Wheel<Timer>, armed: &mut Option<(TimerId, Time)>, at: Time, timer: Timer) {
-    if armed.is_some_and(|(_, armed)| armed <= at) {
-        return;
-    }
-    if let Some((old, _)) = armed.take() {
-        timers.remove(old);
-    }
-    *armed = Some((timers.insert(at, timer), at));
-}
-
-/// The end of a wait for a server by `query_timeout`.
-fn end_of_query(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue)> {
-    let fault = |limit: Duration| Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None };
-    limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))
-}
-
-/// The end of a wait for a server by `query_wait_timeout`.
-fn end_of_wait(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue)> {
-    let fault = |limit: Duration| Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None };
-    limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))
-}
-
-/// How often the sweep runs; the timeout of databases made from `*` is an hour by default.
-pub(crate) const SWEEP_PERIOD: Duration = Duration::from_secs(1);
-
-impl<I: Io> Worker<I> {
     pub(crate) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Client(key) => self.client_due(key),
@@ -407,3 +379,29 @@ impl<I: Io> Worker<I> {
         }
     }
 }
+
+/// Puts a deadline of a row into the wheel, unless the row has one that is not later.
+fn bring_forward(timers: &mut Wheel<Timer>, armed: &mut Option<(TimerId, Time)>, at: Time, timer: Timer) {
+    if armed.is_some_and(|(_, armed)| armed <= at) {
+        return;
+    }
+    if let Some((old, _)) = armed.take() {
+        timers.remove(old);
+    }
+    *armed = Some((timers.insert(at, timer), at));
+}
+
+/// The end of a wait for a server by `query_timeout`.
+fn end_of_query(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue)> {
+    let fault = |limit: Duration| Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None };
+    limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))
+}
+
+/// The end of a wait for a server by `query_wait_timeout`.
+fn end_of_wait(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue)> {
+    let fault = |limit: Duration| Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None };
+    limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))
+}
+
+/// How often the sweep runs; the timeout of databases made from `*` is an hour by default.
+pub(crate) const SWEEP_PERIOD: Duration = Duration::from_secs(1);

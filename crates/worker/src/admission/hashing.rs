@@ -80,9 +80,7 @@ impl<I: Io> Worker<I> {
         self.io.randomness(&mut salt);
         Derivation { password, salt: salt.into(), iterations: self.active.settings.scram_iterations }
     }
-}
 
-impl<I: Io> Worker<I> {
     pub(crate) fn hash_for_client(&mut self, key: Key, derivation: Derivation) {
         let Some(client) = self.clients.get(key) else { return };
         let (asker, origin) = (HashAsker::Client(key), client.peer.origin());

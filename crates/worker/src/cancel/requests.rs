@@ -270,9 +270,7 @@ impl<I: Io> Worker<I> {
         // Its timer has waited for the end of the wait.
         self.arm_client(key);
     }
-}
 
-impl<I: Io> Worker<I> {
     /// The request is over with this result: closes the requester's connection.
     pub(crate) fn end_cancel_request(&mut self, (worker, client): Requester, how: CancelRequest) {
         self.connections.cancel_request_ends(how);

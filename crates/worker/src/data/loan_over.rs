@@ -89,9 +89,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(client, &Fault::ConfigurationChanged { by });
         }
     }
-}
 
-impl<I: Io> Worker<I> {
     /// Ends a loan whose server is clean.
     pub(crate) fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };

@@ -84,21 +84,7 @@ impl<I: Io> Worker<I> {
             self.find_tracers(key);
         }
     }
-}
 
-/// The rules by which session state follows the clients of a pool.
-pub(crate) fn terms<'a>(place: &'a PoolPlace, active: &'a ActiveConfig, now: Time) -> Terms<'a> {
-    Terms {
-        now,
-        tracked: &active.tracked,
-        login: &place.user_name,
-        server_user: place.user,
-        rules: &place.pin_rules,
-        verifies: active.settings.session_verify,
-    }
-}
-
-impl<I: Io> Worker<I> {
     /// The probe for what the session has touched.
     pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Probe> {
         let server = self.servers.get(server_key)?;
@@ -169,9 +155,7 @@ impl<I: Io> Worker<I> {
         }
         self.arm_server(server_key);
     }
-}
 
-impl<I: Io> Worker<I> {
     /// Has a server probed at the end of a transaction that has touched nothing, if `session_verify` is on; returns
     /// whether it is to be.
     pub(crate) fn verify_untouched(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
@@ -196,5 +180,17 @@ impl<I: Io> Worker<I> {
         let server = server.trim_end();
         let text = format_args!("session differs from what was known of it: {what} (session_verify), server {server}");
         self.log_client(client_key, Level::Error, text);
+    }
+}
+
+/// The rules by which session state follows the clients of a pool.
+pub(crate) fn terms<'a>(place: &'a PoolPlace, active: &'a ActiveConfig, now: Time) -> Terms<'a> {
+    Terms {
+        now,
+        tracked: &active.tracked,
+        login: &place.user_name,
+        server_user: place.user,
+        rules: &place.pin_rules,
+        verifies: active.settings.session_verify,
     }
 }

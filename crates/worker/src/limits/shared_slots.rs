@@ -290,18 +290,7 @@ impl<I: Io> Worker<I> {
             (self.posts.workers[usize::from(worker.0)])(ToWorker::WorkerQuota(answer));
         }
     }
-}
 
-/// The claimant's number in the ledger: the user, and what the server is for.
-fn claim_of(user: u32, need: Need) -> u64 {
-    u64::from(user) << 1 | u64::from(need == Need::Minimum)
-}
-
-pub(crate) fn read_claim(claim: u64) -> (u32, Need) {
-    ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
-}
-
-impl<I: Io> Worker<I> {
     /// Handles an answer of the ledger.
     pub(crate) fn worker_quota_hears(&mut self, answer: Answer) {
         let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
@@ -340,4 +329,13 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
     }
+}
+
+/// The claimant's number in the ledger: the user, and what the server is for.
+fn claim_of(user: u32, need: Need) -> u64 {
+    u64::from(user) << 1 | u64::from(need == Need::Minimum)
+}
+
+pub(crate) fn read_claim(claim: u64) -> (u32, Need) {
+    ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
 }

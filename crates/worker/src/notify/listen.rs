@@ -117,9 +117,7 @@ impl<I: Io> Worker<I> {
         }
         self.tell_of_loss(client, true);
     }
-}
 
-impl<I: Io> Worker<I> {
     /// Returns whether the first message of a client without a server, of this length, only listens to channels
     /// to which the listener listens already. Then the client waits for the listener's answer.
     pub(crate) fn begin_listen_wait(&mut self, key: ClientKey, length: u32) -> bool {
@@ -169,9 +167,7 @@ impl<I: Io> Worker<I> {
         self.arm_client(key);
         true
     }
-}
 
-impl<I: Io> Worker<I> {
     /// Ends the client's wait `number`: the client listens now if the listener has caught up (`has_caught_up`), and gets a
     /// server otherwise.
     pub(crate) fn end_listen_wait(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {

@@ -118,9 +118,7 @@ impl<I: Io> Worker<I> {
             self.renew_listener(database);
         }
     }
-}
 
-impl<I: Io> Worker<I> {
     /// A client goes: if it is the listener, nothing waits for it any longer.
     pub(crate) fn listener_goes(&mut self, client: ClientKey) {
         let Some(ready) = self.clients.ready_listener(client) else { return };

@@ -126,9 +126,7 @@ impl<I: Io> Worker<I> {
             subscriptions.transaction_ends();
         }
     }
-}
 
-impl<I: Io> Worker<I> {
     /// Sends a client what is withheld from it.
     pub(crate) fn release(&mut self, key: ServerKey) {
         self.end_later(key);

@@ -57,9 +57,7 @@ impl<I: Io> Worker<I> {
             addresses: place.found.iter().flatten().flatten().copied().collect(),
         }
     }
-}
 
-impl<I: Io> Worker<I> {
     /// The control thread has looked up a name.
     pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
         let settings = &self.active.settings;

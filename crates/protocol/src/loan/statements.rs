@@ -216,8 +216,7 @@ impl Following<'_> {
             Ok(head) => head,
             Err(fault) => return wrong(client, fault),
         };
-        // One list serves all messages, so that none takes memory from the allocator for it.
-        let mut out = std::mem::take(&mut self.statement_registry.out);
+        let mut out = self.statement_registry.take_list();
         let way = match head {
             Head::Named(ask) => self.ask(client, server, (ask, body_bytes, behind), &mut out),
             _ => {
@@ -255,8 +254,7 @@ impl Following<'_> {
             }
             Err(fault) => wrong(client, fault),
         };
-        out.clear();
-        self.statement_registry.out = out;
+        self.statement_registry.keep_list(out);
         taken
     }
 

@@ -26,8 +26,8 @@ pub struct StatementRegistry {
     sweep_at: usize,
     /// The hashes of texts that came without a name, each at its own place; empty until one comes.
     came: Vec<u64>,
-    /// An empty list for what a server is sent because of one message.
-    pub(crate) out: Vec<Bytes>,
+    /// An empty list for what a server is sent because of one message: most messages need no memory of their own for it.
+    spare: Vec<Bytes>,
 }
 
 impl StatementRegistry {
@@ -42,7 +42,20 @@ impl StatementRegistry {
             room: Rc::default(),
             sweep_at: SWEEP_AT_MIN,
             came: Vec::new(),
-            out: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// An empty list for what a server is sent because of one message.
+    pub(crate) fn take_list(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Keeps the list for the next message, unless it has become long.
+    pub(crate) fn keep_list(&mut self, mut list: Vec<Bytes>) {
+        list.clear();
+        if list.capacity() <= SPARE_MAX {
+            self.spare = list;
         }
     }
 
@@ -219,6 +232,9 @@ const SWEEP_AT_MIN: usize = 64;
 /// The approximate size of a name beside its bytes.
 const NAME_BYTES: usize = 128;
 
+/// The longest list that is kept: a text may name very many statements.
+const SPARE_MAX: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,5 +353,17 @@ mod tests {
             statement_registry.comes_again(number.to_string().as_bytes());
         }
         assert!(!statement_registry.comes_again(b"a"));
+    }
+
+    #[test]
+    fn a_long_list_is_not_kept_for_the_next_message() {
+        let mut statement_registry = StatementRegistry::new(1, 1);
+        for (count, is_kept) in [(1, true), (10_000, false), (4, true)] {
+            let mut list = statement_registry.take_list();
+            assert!(list.is_empty());
+            list.extend((0..count).map(|_| Bytes::Own(Vec::new())));
+            statement_registry.keep_list(list);
+            assert_eq!(statement_registry.spare.capacity() > 0, is_kept, "{count}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The data plane: one thread that owns its sockets, clients, servers and pools, and lives in turns.
 //!
 //! Start with `turn.rs`, then `data/hear.rs` and `data/forward.rs`, then `data/converse.rs`, and read from top to
-//! bottom. A folder is a room, whose tables no other room sees. What a file needs from a file above it, it
+//! bottom. A folder is a room, whose tables no other room sees but for
+//! the rows of clients and servers. What a file needs from a file above it, it
 //! returns to its caller or queues as a value (`tasks.rs`); `settle.rs` carries out the queue before the next event.
 //!
 //! Always true: nothing in a worker is shared between threads but the rate limits, the list of connections that have not

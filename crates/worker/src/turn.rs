@@ -134,7 +134,7 @@ impl<I: Io> Worker<I> {
         if !self.post.is_empty() || self.paced.is_any_waiting() {
             return Some(self.now);
         }
-        if self.tracers.is_any_spreading() || self.admin.is_asked() {
+        if self.tracers.is_any_spreading() || self.admin.has_questions() {
             return Some(self.now);
         }
         if let Some(deadline) = self.admin.rest_deadline() {
@@ -190,7 +190,7 @@ impl<I: Io> Worker<I> {
             self.expire();
         }
         self.spread_tracers();
-        if self.admin.is_asked() {
+        if self.admin.has_questions() {
             self.take_slice();
         }
         debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");

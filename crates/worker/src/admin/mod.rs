@@ -62,7 +62,7 @@ impl<S> Default for Admin<S> {
 
 impl<S> Admin<S> {
     /// Whether the control thread's questions are still being answered.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn has_questions(&self) -> bool {
         self.snapshots.is_any_under_way()
     }
 

@@ -251,7 +251,7 @@ impl<I: Io> Worker<I> {
         ready.is_notified = packed.is_notified;
         ready.skips = packed.skips;
         if ready.skips != Skips::Nothing {
-            self.limits.has_skips();
+            self.limits.note_skips();
         }
         ready.is_answer_torn = packed.is_answer_torn;
         if comes_with_request(!packed.held.0.is_empty()) {

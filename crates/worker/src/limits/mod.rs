@@ -51,7 +51,7 @@ impl Limits {
     }
 
     /// A client has come from another process with a request to skip.
-    pub(crate) fn has_skips(&mut self) {
+    pub(crate) fn note_skips(&mut self) {
         self.rating.has_rejected = true;
     }
 

@@ -1,7 +1,7 @@
 //! The addresses of a host that one dial tries, one after the other, as libpq does.
 //!
 //! Always true: there is an address that is being tried, or that is about to be; a failed one is not tried again.
-//! Not here: the order of the addresses (`names`), connecting to them (`dial`, `cancel::peers`).
+//! Not here: the order of the addresses (`host_names`), connecting to them (`dial`, `cancel::peers`).
 
 use std::time::Duration;
 

@@ -170,7 +170,7 @@ const PROVEN: [&str; 15] = [
 /// changed by then.
 const UNSEEN: u64 = 40;
 
-const ROUNDS_MAX: u32 = 3;
+const ROUNDS_MAX: u32 = 8;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

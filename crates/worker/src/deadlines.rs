@@ -38,7 +38,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn arm_client(&mut self, key: Key) {
         let next = self.next_of_client(key).map(|(at, _)| at);
         if let (Some(at), Some(client)) = (next, self.clients.get_mut(key)) {
-            bring_forward(&mut self.timers, &mut client.timer, at, Timer::Client(key));
+            bring_forward(&mut self.hands.timers, &mut client.timer, at, Timer::Client(key));
         }
     }
 
@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
         let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).chain(withheld).min();
         if let (Some(at), Some(server)) = (next, self.servers.get_mut(key)) {
-            bring_forward(&mut self.timers, &mut server.timer, at, Timer::Server(key));
+            bring_forward(&mut self.hands.timers, &mut server.timer, at, Timer::Server(key));
         }
     }
 
@@ -70,13 +70,13 @@ impl<I: Io> Worker<I> {
     /// Takes the server's deadline out of the wheel.
     pub(crate) fn disarm_server(&mut self, key: ServerKey) {
         if let Some((timer, _)) = self.servers.get_mut(key).and_then(|server| server.timer.take()) {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
     }
 
     /// The client's next deadline, and what is due then.
     pub(crate) fn next_of_client(&self, key: Key) -> Option<(Time, ClientDue)> {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let client = self.clients.get(key)?;
         match &client.stage {
             ClientStage::Greeting(_) => {
@@ -87,10 +87,10 @@ impl<I: Io> Worker<I> {
                 let Some((pool, since)) = login.waits_since() else {
                     return limit.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)));
                 };
-                let failure = self.pools.snapshot(self.now, pool).and_then(|snapshot| snapshot.failure);
+                let failure = self.pools.snapshot(self.hands.now, pool).and_then(|snapshot| snapshot.failure);
                 // A client may wait for a dedicated server because all slots are taken; then no server is down.
                 let may_be_down =
-                    |at: &Time| login.request().replication.is_none() || failure.is_some() || *at > self.now;
+                    |at: &Time| login.request().replication.is_none() || failure.is_some() || *at > self.hands.now;
                 let down = limit.map(|limit| client.since + limit).filter(may_be_down);
                 let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.words().into()) };
                 let down = down.map(|at| (at, ClientDue::Fault(fault)));
@@ -137,7 +137,7 @@ impl<I: Io> Worker<I> {
 
     /// The server's next deadline, and the error that the client gets then.
     pub(crate) fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let server = self.servers.get(key)?;
         let is_along = server.session.life.phase() == Phase::ApplyingAlong;
         match &server.stage {
@@ -218,15 +218,15 @@ impl<I: Io> Worker<I> {
     /// Arms the check for waiting clients, since one may wait from now on.
     #[inline]
     pub(crate) fn arm_watch(&mut self) {
-        if let Some(enough) = self.active.settings.log_pool_wait
+        if let Some(enough) = self.hands.active.settings.log_pool_wait
             && self.registry.watch.asks()
         {
-            self.watch_at(self.now + enough);
+            self.watch_at(self.hands.now + enough);
         }
     }
 
     pub(crate) fn watch_at(&mut self, at: Time) {
-        self.timers.insert(at, Timer::Watch);
+        self.hands.timers.insert(at, Timer::Watch);
     }
 
     /// Arms the sweep of databases made from `*`, and of pools where `pool_idle_timeout` is set.
@@ -238,10 +238,11 @@ impl<I: Io> Worker<I> {
         if self.registry.is_sweep_armed {
             return;
         }
-        let has_pools = self.active.settings.pool_idle_timeout.is_some() && self.registry.pools().next().is_some();
+        let has_pools =
+            self.hands.active.settings.pool_idle_timeout.is_some() && self.registry.pools().next().is_some();
         if has_pools || self.registry.databases.iter().any(DatabasePlace::is_automatic) {
             self.registry.is_sweep_armed = true;
-            self.timers.insert(self.now + time, Timer::Sweep);
+            self.hands.timers.insert(self.hands.now + time, Timer::Sweep);
         }
     }
 
@@ -267,13 +268,13 @@ impl<I: Io> Worker<I> {
             client.timer = None;
         }
         match self.next_of_client(key) {
-            Some((at, ClientDue::Fault(fault))) if at <= self.now => {
+            Some((at, ClientDue::Fault(fault))) if at <= self.hands.now => {
                 let fault = self.explained(key, fault);
                 self.fail_client(key, &fault);
             }
-            Some((at, ClientDue::Farewell)) if at <= self.now => self.drop_client(key, "cancel_wait_timeout"),
-            Some((at, ClientDue::Late)) if at <= self.now => self.join_too_late(key),
-            Some((at, ClientDue::Notice)) if at <= self.now => {
+            Some((at, ClientDue::Farewell)) if at <= self.hands.now => self.drop_client(key, "cancel_wait_timeout"),
+            Some((at, ClientDue::Late)) if at <= self.hands.now => self.join_too_late(key),
+            Some((at, ClientDue::Notice)) if at <= self.hands.now => {
                 self.tell_that_it_waits(key);
                 self.arm_client(key);
             }
@@ -293,7 +294,7 @@ impl<I: Io> Worker<I> {
             hint: None,
         };
         write::notice(&mut out, says);
-        self.io.send(*conn, out.into());
+        self.hands.io.send(*conn, out.into());
     }
 
     fn server_due(&mut self, key: ServerKey) {
@@ -301,17 +302,17 @@ impl<I: Io> Worker<I> {
             server.timer = None;
         }
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
-        if withheld.is_some_and(|at| at <= self.now) {
+        if withheld.is_some_and(|at| at <= self.hands.now) {
             self.end_waiting_for_listener(key);
             self.arm_server(key);
             return;
         }
         let numbers = self.servers.get(key).and_then(Server::sequences_due);
-        if numbers.is_some_and(|at| at <= self.now) {
+        if numbers.is_some_and(|at| at <= self.hands.now) {
             self.sequences_are_over(key);
             return;
         }
-        let Some((_, fault)) = self.next_of_server(key).filter(|(at, _)| *at <= self.now) else {
+        let Some((_, fault)) = self.next_of_server(key).filter(|(at, _)| *at <= self.hands.now) else {
             self.arm_server(key);
             return;
         };
@@ -333,7 +334,9 @@ impl<I: Io> Worker<I> {
                     self.hurry_cleaning(key);
                 }
             }
-            ServerStage::Cleaning(cleaning) if self.now < cleaning.ends(self.active.settings.server_mend_timeout) => {
+            ServerStage::Cleaning(cleaning)
+                if self.hands.now < cleaning.ends(self.hands.active.settings.server_mend_timeout) =>
+            {
                 self.cancel_again(key);
             }
             ServerStage::Cleaning(cleaning) => {
@@ -359,7 +362,7 @@ impl<I: Io> Worker<I> {
 
     /// Ends the affinity holds that have expired: their clients have not come back.
     pub(crate) fn end_expired_affinity_holds(&mut self) {
-        self.end_affinity_hold_until(self.now);
+        self.end_affinity_hold_until(self.hands.now);
     }
 
     /// Ends all affinity holds, because an order may come.

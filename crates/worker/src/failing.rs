@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
         };
         let (database, user) = (cut(database, NAME_BYTES_MAX), cut(user, NAME_BYTES_MAX));
         let text = cut(&text, REPORT_TEXT_BYTES_MAX);
-        self.failures.add(self.now, Failure { kind, reason: fault.name(), database, user, text });
+        self.failures.add(self.hands.now, Failure { kind, reason: fault.name(), database, user, text });
     }
 
     /// A TLS handshake with a client has failed, which may be because of our own certificate.
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
         let text = format!("TLS handshake error: {}", cut(why, REPORT_TEXT_BYTES_MAX));
         let failure =
             Failure { kind: Failing::ClientLogin, reason: "TlsHandshake", database: "", user: "", text: &text };
-        self.failures.add(self.now, failure);
+        self.failures.add(self.hands.now, failure);
     }
 
     /// A login at a server has failed.
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
     /// A login at the host of a server has ended.
     pub(crate) fn note_host(&mut self, key: ServerKey, end: LoginEnd<'_>) {
         if let Some(host) = self.host_of_server(key) {
-            self.hosts.login_ends(self.now, &host, end);
+            self.hosts.login_ends(self.hands.now, &host, end);
         }
     }
 
@@ -90,12 +90,12 @@ impl<I: Io> Worker<I> {
         let place = &mut self.registry.databases[server.database as usize];
         place.totals.error_count += 1;
         let queries = place.totals.query_count;
-        place.failed_queries.get_or_insert_default().fails(self.now, queries, state);
+        place.failed_queries.get_or_insert_default().fails(self.hands.now, queries, state);
     }
 
     /// The databases in which queries fail more often than usually.
     pub(crate) fn failing_queries(&self, place: &DatabasePlace) -> Option<FailingQueries> {
-        let excess = place.failed_queries.as_ref()?.excess(self.now, place.totals.query_count)?;
+        let excess = place.failed_queries.as_ref()?.excess(self.hands.now, place.totals.query_count)?;
         Some(FailingQueries { database: place.name.clone(), excess })
     }
 
@@ -120,7 +120,7 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.registry.pool(pool) else { return };
         let (database, user) = (&*place.database_name, &*place.user_name);
         let text = cut(text, REPORT_TEXT_BYTES_MAX);
-        self.failures.add(self.now, Failure { kind, reason, database, user, text });
+        self.failures.add(self.hands.now, Failure { kind, reason, database, user, text });
     }
 }
 

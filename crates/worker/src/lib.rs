@@ -19,6 +19,7 @@ mod data;
 mod deadlines;
 mod failing;
 mod handover;
+mod hands;
 pub mod letters;
 mod limits;
 mod lines;

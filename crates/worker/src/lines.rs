@@ -22,13 +22,13 @@ impl<I: Io> Worker<I> {
     /// Logs a line about a client.
     pub(crate) fn log_client(&mut self, key: Key, level: Level, words: fmt::Arguments<'_>) {
         let line = self.client_prefix(key);
-        self.log.about(&line, level, words);
+        self.hands.log.about(&line, level, words);
     }
 
     /// Logs a line about a server.
     pub(crate) fn log_server(&mut self, key: ServerKey, level: Level, words: fmt::Arguments<'_>) {
         let line = self.server_prefix(key);
-        self.log.about(&line, level, words);
+        self.hands.log.about(&line, level, words);
     }
 
     /// The beginning of a log line about a client: `C-0x2a: shop/ann@10.0.0.1:5000 `.
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
             }
         };
         let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Client(client.id), database, user, address);
-        let port = self.active.settings.listen_port;
+        let port = self.hands.active.settings.listen_port;
         match client.peer {
             Peer::Tcp { ip, port } => of(format_args!("{}", SocketAddr::new(ip, port))),
             Peer::Unix { pid: 0, .. } => of(format_args!("unix:{port}")),
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
 
     /// The client's `client_encoding`.
     pub(crate) fn encoding_of(&self, ready: &Ready) -> Encoding {
-        let place = self.active.tracked.place("client_encoding");
+        let place = self.hands.active.tracked.place("client_encoding");
         place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
     }
 
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn address_of_peer(&self, client: &Client) -> (String, u16) {
         match client.peer {
             Peer::Tcp { ip, port } => (ip.to_string(), port),
-            Peer::Unix { .. } => ("unix".to_owned(), self.active.settings.listen_port),
+            Peer::Unix { .. } => ("unix".to_owned(), self.hands.active.settings.listen_port),
         }
     }
 
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
 
     /// Logs a login attempt: database, user, TLS and kind of replication.
     pub(crate) fn log_attempt(&mut self, key: Key, database: &str, user: &str) {
-        let Some(client) = self.clients.get(key).filter(|_| self.active.settings.log_connections) else { return };
+        let Some(client) = self.clients.get(key).filter(|_| self.hands.active.settings.log_connections) else { return };
         let tls = client.security.clone();
         let tls = tls.as_ref().map_or("no", |security| &security.summary);
         let stream = Replication::word(self.replication_of(key));

@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
     /// Names and address of a client, by which rate limits and tracers choose clients.
     pub(crate) fn subject(&self, key: Key) -> Option<Subject<'_>> {
         let client = self.clients.get(key)?;
-        let name = self.active.tracked.application_name();
+        let name = self.hands.active.tracked.application_name();
         let (user, database, application_name) = match &client.stage {
             ClientStage::Login(login) => {
                 (&*login.request().user, &*login.request().database, login.request().vars.get(name).unwrap_or(""))
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
 
     /// The longest message accepted from a client, by its length word.
     pub(crate) fn message_bytes_max(&self) -> u32 {
-        self.active.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
+        self.hands.active.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
     }
 
     /// Whether a client has, or may have, session state on its server that must be probed.
@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
     /// Whether a client has so many answers still to read that it gets no server for new requests. It gets one when it
     /// has read them.
     pub(crate) fn is_behind(&self, client: Key) -> bool {
-        self.clients.get(client).is_some_and(|row| self.io.unsent(row.conn) > QUEUE_BYTES_MARK)
+        self.clients.get(client).is_some_and(|row| self.hands.io.unsent(row.conn) > QUEUE_BYTES_MARK)
     }
 
     /// The server of a database's listener.
@@ -84,7 +84,7 @@ impl<I: Io> Worker<I> {
 
     /// The bytes that may be queued for one client (`notify_queue_size`).
     pub(crate) fn notify_queue_max(&self) -> usize {
-        match self.active.settings.notify_queue_size {
+        match self.hands.active.settings.notify_queue_size {
             0 => usize::MAX,
             bytes => bytes as usize,
         }
@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a user may enter the console however full it is.
     pub(crate) fn is_admin(&self, user: &str) -> bool {
-        self.active.settings.admin_users.has(user) || user == CONSOLE
+        self.hands.active.settings.admin_users.has(user) || user == CONSOLE
     }
 }
 

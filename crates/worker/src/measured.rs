@@ -148,7 +148,7 @@ impl Applications {
 impl<I: Io> Worker<I> {
     /// A client enters this phase of its transaction, which may begin with it.
     pub(crate) fn enters(&mut self, key: Key, phase: Phase) {
-        let now = self.now;
+        let now = self.hands.now;
         if let Some(ready) = self.clients.ready_mut(key) {
             ready.meter.division.enter(now, phase);
         }
@@ -156,7 +156,7 @@ impl<I: Io> Worker<I> {
 
     /// Does the same for a client in the phase `from`.
     pub(crate) fn enters_from(&mut self, key: Key, from: Phase, phase: Phase) {
-        let now = self.now;
+        let now = self.hands.now;
         if let Some(ready) = self.clients.ready_mut(key) {
             ready.meter.division.go_on(now, from, phase);
         }
@@ -166,7 +166,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn count_transaction(&mut self, key: Key) -> Option<Spent> {
         let client = self.clients.get_mut(key)?;
         let ClientStage::Ready(ready) = &mut client.stage else { return None };
-        let spent = ready.meter.division.end(self.now).filter(|_| !client.is_own)?;
+        let spent = ready.meter.division.end(self.hands.now).filter(|_| !client.is_own)?;
         let place = self.registry.pool_mut(ready.pool)?;
         place.measured.add(&spent);
         let vars = &ready.session.vars;
@@ -177,17 +177,17 @@ impl<I: Io> Worker<I> {
         let application = match known {
             Some((_, application)) => *application,
             None => {
-                let name = vars.get(self.active.tracked.application_name()).unwrap_or_default();
+                let name = vars.get(self.hands.active.tracked.application_name()).unwrap_or_default();
                 client.tracers = self.tracers.about(client.id, &place.database_name, name);
                 let database = place.database_name.clone();
                 let user = &self.registry.users[ready.session.user as usize].name;
-                let application = self.applications.place((database, user.clone(), name.into()), self.now);
+                let application = self.applications.place((database, user.clone(), name.into()), self.hands.now);
                 ready.meter.application = Some((vars.clone(), application));
                 application
             }
         };
-        self.applications.add(application, &spent, self.now);
-        self.active.settings.log_min_duration_transaction.is_some().then_some(spent)
+        self.applications.add(application, &spent, self.hands.now);
+        self.hands.active.settings.log_min_duration_transaction.is_some().then_some(spent)
     }
 }
 

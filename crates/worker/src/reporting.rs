@@ -28,18 +28,18 @@ impl<I: Io> Worker<I> {
         host: &str,
         detail: &str,
     ) {
-        let at = self.io.wall();
+        let at = self.hands.io.wall();
         let (host, detail) = (host.into(), cut(detail, REPORT_TEXT_BYTES_MAX).into());
         self.reports.add(Report { kind, class, database, user, host, detail, at, count: 1 });
         if !self.reports.arm() {
-            self.timers.insert(self.reports.due(self.now), Timer::Reports);
+            self.hands.timers.insert(self.reports.due(self.hands.now), Timer::Reports);
         }
     }
 
     /// Sends the queued reports.
     pub(crate) fn send_reports(&mut self) {
-        let (reports, dropped) = self.reports.tell(self.now);
-        (self.posts.control)(ToControl::Reports { from: self.id, reports, dropped });
+        let (reports, dropped) = self.reports.tell(self.hands.now);
+        (self.hands.posts.control)(ToControl::Reports { from: self.hands.id, reports, dropped });
     }
 
     /// A client was refused.

@@ -15,13 +15,13 @@ impl<I: Io> Worker<I> {
     /// Carries out the queue until it is empty. After most events it is empty already.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        if !self.tasks.is_empty() {
+        if !self.hands.tasks.is_empty() {
             self.do_tasks();
         }
     }
 
     fn do_tasks(&mut self) {
-        while let Some(task) = self.tasks.pop_front() {
+        while let Some(task) = self.hands.tasks.pop_front() {
             match task {
                 Task::Pools(command) => {
                     if let Some(command) = self.pass_or_defer(command) {
@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
         let pool::Note::ReserveTaken { pool } = note;
         if let Some(place) = self.registry.pool(pool) {
             let about = Subject::pool(&place.database_name, &place.user_name);
-            self.log.about(&about, Level::Warning, format_args!("{note}"));
+            self.hands.log.about(&about, Level::Warning, format_args!("{note}"));
         }
     }
 
@@ -84,7 +84,7 @@ impl<I: Io> Worker<I> {
         };
         if !self.clients.get(client).is_some_and(|client| client.is_own) {
             self.unpin_held(client);
-            return self.admin.pass_or_defer(command, self.now);
+            return self.admin.pass_or_defer(command, self.hands.now);
         }
         if let Command::Attach { server, .. } = command {
             // This server stopped receiving when the worker was suspended.

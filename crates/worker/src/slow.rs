@@ -22,7 +22,7 @@ impl<I: Io> Worker<I> {
         let totals = &mut self.registry.databases[database as usize].totals;
         totals.slow_turn_count += 1;
         totals.turn_time_max = totals.turn_time_max.max(took.as_micros() as u64);
-        let Some(untold) = self.stopwatch.tell(self.now) else { return };
+        let Some(untold) = self.stopwatch.tell(self.hands.now) else { return };
         let of_it = culprit.map_or(String::new(), |(work, share)| {
             let what = match work {
                 Work::Connection(_) if who.is_none() => "for somebody who has gone",
@@ -34,9 +34,9 @@ impl<I: Io> Worker<I> {
             format!(", {} ms of it {what}", share.as_millis())
         });
         let more = if untold > 0 { format!(" ({untold} more since the last such line)") } else { String::new() };
-        let (worker, took, who) = (self.id.0, took.as_millis(), who.unwrap_or_default());
+        let (worker, took, who) = (self.hands.id.0, took.as_millis(), who.unwrap_or_default());
         let line = format_args!("slow turn: worker {worker} served nobody else for {took} ms{of_it}{more}");
-        self.log.about(&who, Level::Warning, line);
+        self.hands.log.about(&who, Level::Warning, line);
     }
 
     /// The subject of the log line, and the number of the connection's database.

@@ -16,7 +16,7 @@ use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
 use protocol::vars::Known;
-use reactor::{Accepting, Chunk, Completion, Io, Level, Lines, Wheel};
+use reactor::{Accepting, Chunk, Completion, Io, Level};
 
 use crate::admin::Admin;
 use crate::admin::suspend::Kept;
@@ -26,6 +26,7 @@ use crate::cancel::Cancels;
 use crate::data::affinity::AffinityHolds;
 use crate::data::client::{ClientStage, Clients, Link};
 use crate::data::pace::Paced;
+use crate::hands::Hands;
 use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
@@ -51,13 +52,11 @@ impl<I: Io> Worker<I> {
     ) -> Self {
         let now = io.now();
         let workers = posts.workers.len() as u8;
+        let (sampler, spans) = (Sampler::new(active.settings.track_statements), Spans::new(&active.settings));
         let mut worker = Self {
-            id,
-            io,
+            hands: Hands::new(id, io, posts, active),
             inbox,
             post: VecDeque::new(),
-            posts,
-            now,
             clients: Clients::with_capacity(CONNECTIONS_MAX),
             servers: Beside::default(),
             cancel: Cancels::default(),
@@ -65,13 +64,10 @@ impl<I: Io> Worker<I> {
             registry: Registry::default(),
             remembered: RememberedSecrets::default(),
             limits: Limits::new(id, workers),
-            timers: Wheel::new(now),
-            tasks: VecDeque::new(),
             commands_spare: Vec::new(),
             paced: Paced::default(),
             affinity_holds: AffinityHolds::default(),
             notify: Notify::default(),
-            log: Lines::default(),
             reports: Reports::default(),
             tracers: Tracers::default(),
             known_vars: Known::default(),
@@ -85,14 +81,13 @@ impl<I: Io> Worker<I> {
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),
             applications: Applications::default(),
-            sampler: Sampler::new(active.settings.track_statements),
-            spans: Spans::new(&active.settings),
+            sampler,
+            spans,
             begun: now,
             recent_load: RecentLoad::default(),
-            active,
         };
-        worker.io.accept(Accepting::All);
-        worker.statement_registry.limit_all(worker.posts.held_bytes_max);
+        worker.hands.io.accept(Accepting::All);
+        worker.statement_registry.limit_all(worker.hands.posts.held_bytes_max);
         worker.apply_limits();
         worker.renew_rates();
         worker.open_forced_pools();
@@ -108,8 +103,8 @@ impl<I: Io> Worker<I> {
         if self.admin.is_handed_over() {
             // Time to send the last messages to the clients that were not handed over.
             for _ in 0..LAST_TURNS {
-                let soon = self.io.now() + LAST_TURN;
-                self.io.turn(Some(soon), &mut done);
+                let soon = self.hands.io.now() + LAST_TURN;
+                self.hands.io.turn(Some(soon), &mut done);
                 done.clear();
             }
         }
@@ -132,20 +127,20 @@ impl<I: Io> Worker<I> {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         if !self.post.is_empty() || self.paced.is_any_waiting() {
-            return Some(self.now);
+            return Some(self.hands.now);
         }
         if self.tracers.is_any_spreading() || self.admin.has_questions() {
-            return Some(self.now);
+            return Some(self.hands.now);
         }
         if let Some(deadline) = self.admin.rest_deadline() {
             return deadline;
         }
-        if let Some(now) = self.notify.backlog_deadline(self.now) {
+        if let Some(now) = self.notify.backlog_deadline(self.hands.now) {
             return Some(now);
         }
         earliest([
             self.pools.next_deadline(),
-            self.timers.next_deadline(),
+            self.hands.timers.next_deadline(),
             self.affinity_holds.next_deadline(),
             self.notify.next_alarm(),
         ])
@@ -157,12 +152,12 @@ impl<I: Io> Worker<I> {
         if self.paced.is_any_waiting() {
             self.receive_from_paced();
         }
-        self.io.turn(until, done);
-        self.now = self.io.now();
-        self.stopwatch.begin(self.now, self.io.ticks());
-        let alive = self.now.since(self.begun);
+        self.hands.io.turn(until, done);
+        self.hands.now = self.hands.io.now();
+        self.stopwatch.begin(self.hands.now, self.hands.io.ticks());
+        let alive = self.hands.now.since(self.begun);
         if self.recent_load.is_due(alive) {
-            self.recent_load.note(self.io.awake(), alive);
+            self.recent_load.note(self.hands.io.awake(), alive);
         }
         self.notify.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
@@ -175,14 +170,14 @@ impl<I: Io> Worker<I> {
                 let work = completion.owner().map_or(Work::Accept, Work::Connection);
                 self.apply(completion);
                 self.settle();
-                self.stopwatch.lap(self.io.ticks(), work);
+                self.stopwatch.lap(self.hands.io.ticks(), work);
             }
         }
         // Letters are read after the completions: a client that sent something in the turn of both SUSPEND and RESUME
         // would be asked for bytes twice.
         if has_post {
             self.read_letters();
-            self.stopwatch.lap(self.io.ticks(), Work::Letters);
+            self.stopwatch.lap(self.hands.io.ticks(), Work::Letters);
         }
         if self.admin.is_resting() {
             self.come_to_rest();
@@ -193,15 +188,15 @@ impl<I: Io> Worker<I> {
         if self.admin.has_questions() {
             self.take_slice();
         }
-        debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
-        let ticks = self.io.ticks();
+        debug_assert!(self.hands.tasks.is_empty(), "something that was queued in this turn is not done in it");
+        let ticks = self.hands.io.ticks();
         if self.stopwatch.is_slow(ticks) {
             self.stopwatch.lap(ticks, Work::Timers);
             self.slow_turn(ticks);
         }
-        if !self.log.is_empty() {
-            self.io.write_log(&self.log);
-            self.log.clear();
+        if !self.hands.log.is_empty() {
+            self.hands.io.write_log(&self.hands.log);
+            self.hands.log.clear();
         }
         self.report_drained();
         self.report_obeyed();
@@ -251,7 +246,7 @@ impl<I: Io> Worker<I> {
             },
             Completion::Accepted { socket, is_last } => self.accepted(socket, is_last),
             Completion::AcceptFailed(error) => {
-                self.log.add(Level::Error, format_args!("accept() failed: {error}, resting for 5 seconds"));
+                self.hands.log.add(Level::Error, format_args!("accept() failed: {error}, resting for 5 seconds"));
             }
             // The letters are read at the end of the turn.
             Completion::Woken => {}
@@ -261,7 +256,7 @@ impl<I: Io> Worker<I> {
     /// Fires the timers and deadlines that are due.
     fn expire(&mut self) {
         let mut due = Vec::new();
-        self.timers.expire(self.now, |timer| due.push(timer));
+        self.hands.timers.expire(self.hands.now, |timer| due.push(timer));
         for timer in due {
             self.fire(timer);
             self.settle();
@@ -269,7 +264,7 @@ impl<I: Io> Worker<I> {
         self.end_expired_affinity_holds();
         self.end_patience();
         self.work_off();
-        if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+        if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.hands.now) {
             self.tell_pools(Event::Tick);
             self.settle();
         }
@@ -375,7 +370,7 @@ impl<I: Io> Worker<I> {
     /// Bytes have arrived from a client.
     pub(crate) fn client_received(&mut self, key: Key, chunk: Chunk) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        client.last_received = self.now;
+        client.last_received = self.hands.now;
         match &mut client.stage {
             ClientStage::Ready(ready) => {
                 if let Some(pool) = self.registry.pool(ready.pool) {

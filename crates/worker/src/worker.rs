@@ -6,16 +6,15 @@
 //! Not here: what is done, and by which module (`turn`, `settle`, the modules).
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use base::{Key, Time, WorkerId};
+use base::{Key, Time};
 use measure::{Connections, Failures, Hosts};
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
 use protocol::vars::Known;
-use reactor::{Io, Lines, Wheel};
+use reactor::Io;
 
 use crate::admin::Admin;
 use crate::admission::remembered::RememberedSecrets;
@@ -25,7 +24,8 @@ use crate::data::affinity::AffinityHolds;
 use crate::data::client::Clients;
 use crate::data::pace::Paced;
 use crate::data::server::Server;
-use crate::letters::{ActiveConfig, Posts, ToWorker, Verified};
+use crate::hands::Hands;
+use crate::letters::{ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
@@ -38,20 +38,14 @@ use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
-use crate::timers::Timer;
 
 /// One thread of the data plane.
 pub struct Worker<I: Io> {
-    pub(crate) id: WorkerId,
-    pub(crate) io: I,
+    pub(crate) hands: Hands<I>,
     pub(crate) inbox: Receiver<ToWorker<I::Socket>>,
     /// Letters that were taken from `inbox` in the search for new configurations; between two turns, letters left over
     /// for the next one.
     pub(crate) post: VecDeque<ToWorker<I::Socket>>,
-    pub(crate) posts: Posts<I::Socket>,
-    pub(crate) active: Arc<ActiveConfig>,
-    /// The time of this turn.
-    pub(crate) now: Time,
     pub(crate) clients: Clients,
     /// Servers, under the keys of their slots.
     pub(crate) servers: Beside<Server>,
@@ -63,15 +57,11 @@ pub struct Worker<I: Io> {
     pub(crate) notify: Notify,
     pub(crate) cancel: Cancels,
     pub(crate) admin: Admin<I::Socket>,
-    pub(crate) timers: Wheel<Timer>,
-    /// Commands and tasks that are still to be carried out.
-    pub(crate) tasks: VecDeque<Task>,
     pub(crate) commands_spare: Vec<Command>,
     /// Clients that send much, and wait to be received from.
     pub(crate) paced: Paced,
     /// Servers that are held briefly for their last clients.
     pub(crate) affinity_holds: AffinityHolds,
-    pub(crate) log: Lines,
     /// Events to be reported to the control thread.
     pub(crate) reports: Reports,
     /// Which clients the consoles trace, and the traced events to be sent.
@@ -107,7 +97,7 @@ pub struct Worker<I: Io> {
 
 impl<I: Io> std::fmt::Debug for Worker<I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Worker({}, {} clients)", self.id.0, self.clients.len())
+        write!(f, "Worker({}, {} clients)", self.hands.id.0, self.clients.len())
     }
 }
 
@@ -154,20 +144,15 @@ impl<I: Io> Worker<I> {
     /// Has the pools do something at this time, and queues the commands that they want carried out.
     pub(crate) fn with_pools<T>(&mut self, act: impl FnOnce(&mut Pools, Time, &mut Vec<Command>) -> T) -> T {
         let mut wanted = std::mem::take(&mut self.commands_spare);
-        let result = act(&mut self.pools, self.now, &mut wanted);
-        self.tasks.extend(wanted.drain(..).map(Task::Pools));
+        let result = act(&mut self.pools, self.hands.now, &mut wanted);
+        self.hands.tasks.extend(wanted.drain(..).map(Task::Pools));
         self.commands_spare = wanted;
         result
     }
 
-    /// Queues what one module needs from another that is not below it.
-    pub(crate) fn enqueue(&mut self, task: Task) {
-        self.tasks.push_back(task);
-    }
-
     /// The users for whom commands to the ledger are queued.
     pub(crate) fn users_in_commands(&self) -> impl Iterator<Item = u32> {
-        self.tasks.iter().filter_map(|task| match task {
+        self.hands.tasks.iter().filter_map(|task| match task {
             Task::Pools(Command::Ask { user, .. } | Command::Withdraw { user } | Command::GiveBack { user }) => {
                 Some(*user)
             }

@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(Client { conn, stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         if console.waiting.len() > REQUESTS_WAITING_MARK && !std::mem::replace(&mut console.is_paused, true) {
-            self.io.pause(*conn);
+            self.hands.io.pause(*conn);
         }
     }
 
@@ -144,19 +144,19 @@ impl<I: Io> Worker<I> {
         if console.is_busy || console.waiting.is_empty() {
             return;
         }
-        if self.io.unsent(*conn) > 0 {
-            self.io.tell_when_drained(*conn);
+        if self.hands.io.unsent(*conn) > 0 {
+            self.hands.io.tell_when_drained(*conn);
             return;
         }
         let Some(request) = console.waiting.pop_front() else { return };
         console.is_busy = true;
         if console.waiting.len() <= REQUESTS_WAITING_MARK && std::mem::take(&mut console.is_paused) {
-            self.io.receive(*conn, Receive::Stream);
+            self.hands.io.receive(*conn, Receive::Stream);
         }
         let (right, user) = (console.right, console.user.clone());
         let host = self.clients.get(key).map_or_else(String::new, |client| self.address_of_peer(client).0);
         let by = Box::new(Commander { about: self.client_prefix(key), user, host: host.into() });
-        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, by, request });
+        (self.hands.posts.control)(ToControl::Console { from: self.hands.id, client: key, right, by, request });
     }
 
     /// The control thread has answered.
@@ -164,7 +164,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { conn, stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         console.is_busy = false;
         if !bytes.is_empty() {
-            self.io.send(*conn, bytes.into());
+            self.hands.io.send(*conn, bytes.into());
         }
         if closes {
             self.part_from_client(key, "client close request");
@@ -177,21 +177,21 @@ impl<I: Io> Worker<I> {
     pub(crate) fn console_is_told(&mut self, key: Key, bytes: Vec<u8>) {
         let Some(Client { conn, stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         console.has_part = true;
-        self.io.send(*conn, bytes.into());
-        self.io.tell_when_drained(*conn);
+        self.hands.io.send(*conn, bytes.into());
+        self.hands.io.tell_when_drained(*conn);
     }
 
     /// Everything for the client has been sent.
     pub(crate) fn console_drained(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         if std::mem::take(&mut console.has_part) {
-            (self.posts.control)(ToControl::ConsoleTook { from: self.id, client: key });
+            (self.hands.posts.control)(ToControl::ConsoleTook { from: self.hands.id, client: key });
         }
         self.ask_control(key);
     }
 
     fn console_says(&mut self, key: Key, text: &str) {
-        self.log.add(Level::Error, format_args!("{text}"));
+        self.hands.log.add(Level::Error, format_args!("{text}"));
         let mut out = Vec::new();
         let says =
             write::Says { severity: "ERROR", sqlstate: PROTOCOL_VIOLATION, message: text, detail: None, hint: None };

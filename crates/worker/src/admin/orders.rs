@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
         };
-        (self.posts.control)(ToControl::Obeyed { from: self.id, question, is_done });
+        (self.hands.posts.control)(ToControl::Obeyed { from: self.hands.id, question, is_done });
     }
 
     /// The control thread no longer waits for this order.
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
                 Order::Trace { place, .. } => self.tracers.is_found(place),
                 _ => true,
             };
-            (self.posts.control)(ToControl::Obeyed { from: self.id, question, is_done });
+            (self.hands.posts.control)(ToControl::Obeyed { from: self.hands.id, question, is_done });
         }
     }
 
@@ -135,7 +135,7 @@ impl<I: Io> Worker<I> {
     /// Closes sessions in session mode whose servers are obsolete as soon as they stand outside a transaction, if
     /// `server_fast_close` is set; in other modes servers come back by themselves.
     pub(crate) fn close_obsolete_sessions(&mut self) {
-        if !self.active.settings.server_fast_close {
+        if !self.hands.active.settings.server_fast_close {
             return;
         }
         let lent = self.servers.iter().filter(|(_, server)| server.client().is_some());

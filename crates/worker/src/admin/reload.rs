@@ -23,13 +23,13 @@ enum Fate {
 impl<I: Io> Worker<I> {
     /// Applies new settings.
     pub(crate) fn come_into_force(&mut self, active: Arc<ActiveConfig>) {
-        self.io.tune(active.tuning);
-        self.io.log_to(active.log.clone());
-        let is_demand_new = self.active.tls.demand_parts != active.tls.demand_parts;
-        let old = std::mem::replace(&mut self.active, active);
+        self.hands.io.tune(active.tuning);
+        self.hands.io.log_to(active.log.clone());
+        let is_demand_new = self.hands.active.tls.demand_parts != active.tls.demand_parts;
+        let old = std::mem::replace(&mut self.hands.active, active);
         self.texts.forget_parameters();
-        self.sampler.look_at(self.active.settings.track_statements);
-        self.spans.heed(&self.active.settings);
+        self.sampler.look_at(self.hands.active.settings.track_statements);
+        self.spans.heed(&self.hands.active.settings);
         self.remembered.clear();
         self.count_clients_of_users(&old.settings);
         if is_demand_new {
@@ -63,7 +63,7 @@ impl<I: Io> Worker<I> {
 
     fn renew_database(&mut self, number: usize) -> Fate {
         let Some(old) = self.registry.databases[number].entry.clone() else { return Fate::Stays };
-        let new = self.active.settings.database(&old.name);
+        let new = self.hands.active.settings.database(&old.name);
         // A database from `*` is never removed by a file that does not name it, as long as there is a `*`.
         self.registry.databases[number].entry = new.clone();
         let Some(new) = new else { return Fate::Removed };

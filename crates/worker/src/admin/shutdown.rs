@@ -22,7 +22,7 @@ impl<I: Io> Worker<I> {
 
     /// Begins the shutdown of a worker that is not suspended: new connections come only over the Unix socket.
     pub(crate) fn go_down(&mut self, way: Shutdown) {
-        self.io.accept(reactor::Accepting::OnlyUnix);
+        self.hands.io.accept(reactor::Accepting::OnlyUnix);
         if way == Shutdown::WaitForServers {
             self.pause_for_good();
         }
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         }
         let is_drained = self.has_nothing_left();
         if std::mem::replace(&mut self.admin.is_drained, is_drained) != is_drained {
-            (self.posts.control)(ToControl::Drained { from: self.id, is_drained });
+            (self.hands.posts.control)(ToControl::Drained { from: self.hands.id, is_drained });
         }
     }
 

@@ -26,7 +26,7 @@ impl<I: Io> Worker<I> {
         let Some(mut under_way) = self.admin.snapshots.0.pop_front() else { return };
         if self.read_on(&mut under_way) {
             let UnderWay { question, snapshot, .. } = under_way;
-            (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
+            (self.hands.posts.control)(ToControl::Shown { from: self.hands.id, question, snapshot });
         } else {
             self.admin.snapshots.0.push_front(under_way);
         }

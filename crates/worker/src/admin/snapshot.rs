@@ -48,15 +48,15 @@ impl<I: Io> Worker<I> {
         snapshot.names = self.registry.names.len() as u32;
         snapshot.protocol_violations = self.protocol_violations;
         snapshot.connections = self.connections;
-        snapshot.failures = self.failures.recent(self.now).collect();
+        snapshot.failures = self.failures.recent(self.hands.now).collect();
         snapshot.failure_totals = self.failures.totals().collect();
         snapshot.turned_away = self.limits.turned_away();
         snapshot.verified = self.verified;
-        snapshot.busy = self.io.awake();
-        snapshot.alive = self.now.since(self.begun);
+        snapshot.busy = self.hands.io.awake();
+        snapshot.alive = self.hands.now.since(self.begun);
         snapshot.load_before = self.recent_load.before();
         if what.hosts {
-            snapshot.known_hosts = self.hosts.rows(self.now).collect();
+            snapshot.known_hosts = self.hosts.rows(self.hands.now).collect();
         }
         if what.pools {
             snapshot.peers = self.peer_rows();
@@ -114,8 +114,8 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn wall_of(&self, time: Time) -> Wall {
-        let ago = self.now.since(time).as_micros() as i64;
-        Wall(self.io.wall().0 - ago)
+        let ago = self.hands.now.since(time).as_micros() as i64;
+        Wall(self.hands.io.wall().0 - ago)
     }
 
     pub(super) fn client_row(&self, key: Key) -> Option<Row> {
@@ -136,7 +136,7 @@ impl<I: Io> Worker<I> {
                 let database = self.registry.pool(ready.pool)?.database_name.clone();
                 let user = self.registry.users[ready.session.user as usize].name.clone();
                 let name: Box<str> =
-                    ready.session.vars.get(self.active.tracked.application_name()).unwrap_or("").into();
+                    ready.session.vars.get(self.hands.active.tracked.application_name()).unwrap_or("").into();
                 let (state, link, since) = match ready.link {
                     Link::None => ("idle", None, None),
                     Link::Waiting(since) | Link::Delayed(since) => ("waiting", None, Some(since)),
@@ -155,7 +155,7 @@ impl<I: Io> Worker<I> {
             }
             _ => (0, 0, 0),
         };
-        let ours = self.io.near_end(client.conn);
+        let ours = self.hands.io.near_end(client.conn);
         let (addr, port) = self.address_of_peer(client);
         let remote_pid = match client.peer {
             Peer::Tcp { .. } => 0,
@@ -168,12 +168,12 @@ impl<I: Io> Worker<I> {
             state,
             state_detail,
             local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
-            local_port: ours.map_or(self.active.settings.listen_port, |ours| ours.port()),
+            local_port: ours.map_or(self.hands.active.settings.listen_port, |ours| ours.port()),
             addr,
             port,
             connect_time: self.wall_of(client.since),
             request_time: self.wall_of(client.last_received),
-            wait: since.map_or(Duration::ZERO, |since| self.now.since(since)),
+            wait: since.map_or(Duration::ZERO, |since| self.hands.now.since(since)),
             close_needed: false,
             id: client.id,
             link,
@@ -181,7 +181,7 @@ impl<I: Io> Worker<I> {
             tls: tls_summary(client.security.as_deref()),
             application_name,
             held,
-            unsent: self.io.unsent(client.conn),
+            unsent: self.hands.io.unsent(client.conn),
             prepared_statements: names,
             memory,
             at_rest_since: None,
@@ -237,7 +237,7 @@ impl<I: Io> Worker<I> {
             server: server.id,
             remote_pid: server.pid(),
             pin: pin.clone(),
-            age: self.now.since(pin.since),
+            age: self.hands.now.since(pin.since),
             since: self.wall_of(pin.since),
         };
         session_effects.pins().iter().map(row).collect()
@@ -258,7 +258,7 @@ impl<I: Io> Worker<I> {
         };
         let is_at_rest =
             matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) && server.session.exchange.may_end();
-        let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
+        let (ours, theirs) = (self.hands.io.near_end(server.conn), self.hands.io.far_end(server.conn));
         let port = self.registry.port_of(server.database);
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
@@ -272,15 +272,20 @@ impl<I: Io> Worker<I> {
             local_port: ours.map_or(port, |ours| ours.port()),
             connect_time: self.wall_of(server.since),
             request_time: self.wall_of(server.request_time),
-            wait: server.query_since.map_or(Duration::ZERO, |since| self.now.since(since)),
+            wait: server.query_since.map_or(Duration::ZERO, |since| self.hands.now.since(since)),
             close_needed: self.pools.is_obsolete(key),
             id: server.id,
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
             remote_pid: server.pid(),
             tls: tls_summary(server.security.as_deref()),
-            application_name: server.session.vars.get(self.active.tracked.application_name()).unwrap_or("").into(),
+            application_name: server
+                .session
+                .vars
+                .get(self.hands.active.tracked.application_name())
+                .unwrap_or("")
+                .into(),
             held: 0,
-            unsent: self.io.unsent(server.conn),
+            unsent: self.hands.io.unsent(server.conn),
             prepared_statements: server.session.server_statements.count(),
             memory: 0,
             at_rest_since: is_at_rest.then_some(server.request_time),
@@ -290,12 +295,12 @@ impl<I: Io> Worker<I> {
     /// Whether an idle server would be checked before it is lent, a state that PgBouncer calls used.
     pub(super) fn wants_check(&self, server: &Server) -> bool {
         let check_after = self.pools.limits(server.pool).and_then(|limits| limits.check_after);
-        check_after.is_some_and(|after| !after.is_zero() && self.now.since(server.last_received) >= after)
+        check_after.is_some_and(|after| !after.is_zero() && self.hands.now.since(server.last_received) >= after)
     }
 
     pub(super) fn pool_row(&self, key: PoolKey, place: &PoolPlace, tally: PoolTally, detail: Detail) -> PoolRow {
-        let snapshot = self.pools.snapshot(self.now, key);
-        let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.now.since(since));
+        let snapshot = self.pools.snapshot(self.hands.now, key);
+        let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.hands.now.since(since));
         PoolRow {
             cl_active: tally.cl_active,
             cl_waiting: tally.cl_waiting,
@@ -315,7 +320,7 @@ impl<I: Io> Worker<I> {
 
     fn database_row(&self, place: &DatabasePlace, tally: DatabaseTally) -> Option<DatabaseRow> {
         let (name, entry) = (place.name.clone(), place.entry.clone()?);
-        let functions = if tally.follows { place.function_catalog.word(self.now) } else { "" };
+        let functions = if tally.follows { place.function_catalog.word(self.hands.now) } else { "" };
         Some(DatabaseRow { name, entry, servers: tally.servers, clients: place.clients, functions })
     }
 
@@ -326,7 +331,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn table_rows(&self, servers: usize) -> Vec<TableRow> {
-        let (all, unused) = self.io.buffers();
+        let (all, unused) = self.hands.io.buffers();
         let used = all - unused;
         let (prepared, users_known) = (&self.statement_registry, self.registry.users_known());
         let row = |name, size, used, free| TableRow { name, size, used, free };
@@ -343,7 +348,7 @@ impl<I: Io> Worker<I> {
             row("pool_cache", size_of::<crate::registry::PoolPlace>(), self.registry.pools_known(), 0),
             row("prepared_statement_cache", Statement::BYTES, prepared.count(), 0),
             row("prepared_text_cache", 1, prepared.bytes(), 0),
-            row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),
+            row("iobuf_cache", reactor::BUFFER_BYTES, used, self.hands.io.buffers_touched() - used),
         ]
     }
 }

@@ -115,7 +115,7 @@ pub enum Order {
 impl<I: Io> Worker<I> {
     /// Whether a pool is to be paused.
     pub(crate) fn is_pause_ordered(&self, pool: PoolKey) -> bool {
-        let is_database_paused = |place: &PoolPlace| self.active.standing.pauses(&place.database_name);
+        let is_database_paused = |place: &PoolPlace| self.hands.active.standing.pauses(&place.database_name);
         self.admin.is_ending_servers() || self.registry.pool(pool).is_some_and(is_database_paused)
     }
 
@@ -125,7 +125,7 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.registry.pool_mut(pool) else { return };
         if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {
             let database = place.database;
-            let is_killed = self.active.standing.killed.contains(&place.database_name);
+            let is_killed = self.hands.active.standing.killed.contains(&place.database_name);
             let why = if is_killed { CloseReason::Killed } else { CloseReason::PauseMode };
             self.tell_pools(if is_paused { Event::Pause { pool, why } } else { Event::Resume { pool } });
             if is_paused {

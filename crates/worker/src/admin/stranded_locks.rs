@@ -35,7 +35,11 @@ impl<I: Io> Worker<I> {
                 if is_new {
                     let what = if follows { "" } else { ", and keeps it: sessions do not follow their clients here" };
                     let (line, locks) = (self.server_prefix(key), locks.join(", "));
-                    self.log.about(&line, Level::Warning, format_args!("has what no client holds: {locks}{what}"));
+                    self.hands.log.about(
+                        &line,
+                        Level::Warning,
+                        format_args!("has what no client holds: {locks}{what}"),
+                    );
                 }
                 if follows {
                     self.lose_server(key, Closed::Dirty, NOT_CLEAN);

@@ -38,14 +38,16 @@ impl<I: Io> Worker<I> {
     pub(crate) fn suspend(&mut self, is_handover: bool) {
         self.release_everybody();
         self.receive_from_all_paced();
-        let until = self.active.settings.suspend_timeout.map(|limit| self.now + limit);
+        let until = self.hands.active.settings.suspend_timeout.map(|limit| self.hands.now + limit);
         match &mut self.admin.suspended {
             // A second request for a handover does not extend the time.
             Some(suspended) if suspended.is_handover && is_handover => suspended.until = suspended.limit,
             Some(suspended) => (suspended.until, suspended.limit, suspended.is_handover) = (until, until, is_handover),
-            None => self.admin.suspended = Some(Box::new(Suspended::new(is_handover, until, self.now + TOLD_AFTER))),
+            None => {
+                self.admin.suspended = Some(Box::new(Suspended::new(is_handover, until, self.hands.now + TOLD_AFTER)))
+            }
         }
-        self.io.accept(Accepting::Paused);
+        self.hands.io.accept(Accepting::Paused);
         self.mind_consoles();
     }
 
@@ -55,7 +57,7 @@ impl<I: Io> Worker<I> {
         let suspended = self.admin.suspended.take()?;
         let Suspended { deferred, frozen, .. } = *suspended;
         self.admin.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
-        self.io.accept(if self.admin.shutdown.is_some() { Accepting::OnlyUnix } else { Accepting::All });
+        self.hands.io.accept(if self.admin.shutdown.is_some() { Accepting::OnlyUnix } else { Accepting::All });
         for (command, since) in deferred.into_iter().filter(|(command, _)| outlasts_suspension(command)) {
             self.do_late(command, since);
             self.settle();
@@ -69,13 +71,13 @@ impl<I: Io> Worker<I> {
         for (_, client) in self.clients.iter() {
             match &client.stage {
                 ClientStage::Greeting(greeting) if !greeting.is_shaking() => {
-                    self.io.receive(client.conn, Receive::Once);
+                    self.hands.io.receive(client.conn, Receive::Once);
                 }
                 ClientStage::Login(login) if login.waits_for().is_some() || login.is_awaiting_rate() => {
-                    self.io.receive(client.conn, Receive::Stream);
+                    self.hands.io.receive(client.conn, Receive::Stream);
                 }
                 ClientStage::Ready(ready) => {
-                    ready.receives().into_iter().for_each(|how| self.io.receive(client.conn, how));
+                    ready.receives().into_iter().for_each(|how| self.hands.io.receive(client.conn, how));
                 }
                 // These were read all the time, or are not to be read now.
                 _ => {}
@@ -87,7 +89,7 @@ impl<I: Io> Worker<I> {
                 ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Introducing | ServerStage::Cleaning(_)
             );
             if is_logged_in && !server.is_paused && !server.is_silenced() {
-                self.io.receive(server.conn, Receive::Stream);
+                self.hands.io.receive(server.conn, Receive::Stream);
             }
         }
     }
@@ -111,7 +113,7 @@ impl<I: Io> Worker<I> {
 
     /// Carries out a command that was put off.
     fn do_late(&mut self, command: Command, since: Time) {
-        let late = self.now.since(since);
+        let late = self.hands.now.since(since);
         match command {
             Command::Attach { client, server, waited } => {
                 self.carry_out(Command::Attach { client, server, waited: waited + late });
@@ -160,7 +162,7 @@ impl<I: Io> Worker<I> {
 
     /// Brings connections to rest, at the end of each turn in which the worker is suspended.
     pub(crate) fn come_to_rest(&mut self) {
-        let now = self.now;
+        let now = self.hands.now;
         let suspended = self.admin.suspended.as_mut();
         if suspended.is_some_and(|suspended| suspended.tell_at.take_if(|at| *at <= now).is_some()) {
             self.tell_of_the_restless();
@@ -175,10 +177,10 @@ impl<I: Io> Worker<I> {
         let conns: Vec<Conn> =
             clients.map(|(_, client)| client.conn).chain(servers.map(|(_, server)| server.conn)).collect();
         for conn in conns {
-            self.io.pause(conn);
-            if self.io.unsent(conn) > 0 {
+            self.hands.io.pause(conn);
+            if self.hands.io.unsent(conn) > 0 {
                 // So that there is a turn in which we see that the bytes have been taken.
-                self.io.tell_when_drained(conn);
+                self.hands.io.tell_when_drained(conn);
             }
         }
         if self.is_at_rest()
@@ -207,12 +209,14 @@ impl<I: Io> Worker<I> {
         let what = if self.is_departing() { "online restart" } else { "SUSPEND" };
         let such = if count > names.len() { "such as " } else { "" };
         let names = names.join(", ");
-        self.log.add(Level::Log, format_args!("{what} waits for connections to come to rest: {count}, {such}{names}"));
+        self.hands
+            .log
+            .add(Level::Log, format_args!("{what} waits for connections to come to rest: {count}, {such}{names}"));
     }
 
     /// Whether nothing of any conversation is under way.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.io.is_accepting_at_rest()
+        self.hands.io.is_accepting_at_rest()
             && self.clients.iter().all(|(_, client)| self.is_client_at_rest(client))
             && self.servers.iter().all(|(key, _)| self.is_server_at_rest(key))
     }
@@ -228,7 +232,7 @@ impl<I: Io> Worker<I> {
 
     fn is_at_rest_in(&self, state: SuspendState, conn: Conn) -> bool {
         match state {
-            SuspendState::Rests => self.io.is_at_rest(conn),
+            SuspendState::Rests => self.hands.io.is_at_rest(conn),
             SuspendState::Awaited => false,
             SuspendState::Exempt => true,
         }

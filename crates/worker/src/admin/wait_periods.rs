@@ -25,18 +25,18 @@ impl<I: Io> Worker<I> {
             self.registry.watch.looked(numbers, due);
         }
         let next = match is_last {
-            true => self.registry.watch.ends(self.now, self.active.settings.log_pool_wait),
-            false => Some(self.now + NEXT_TURN),
+            true => self.registry.watch.ends(self.hands.now, self.hands.active.settings.log_pool_wait),
+            false => Some(self.hands.now + NEXT_TURN),
         };
         next.into_iter().for_each(|next| self.watch_at(next));
     }
 
     /// Looks at the waits of a pool; returns when to look again.
     fn watch_pool(&mut self, pool: PoolKey) -> Option<Time> {
-        let now = self.now;
+        let now = self.hands.now;
         let seen = self.pools.look_at_waits(now, pool)?;
         let watched = &mut self.registry.pool_mut(pool)?.watched;
-        let Some(enough) = self.active.settings.log_pool_wait else {
+        let Some(enough) = self.hands.active.settings.log_pool_wait else {
             *watched = Watched::default();
             return None;
         };
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
                     failure.unwrap_or_default(),
                     behind("; ", holders),
                 );
-                self.log.about(&about, Level::Log, format_args!("pool begins to wait: {detail}"));
+                self.hands.log.about(&about, Level::Log, format_args!("pool begins to wait: {detail}"));
                 self.report(ReportKind::WaitBegins, "", names, "", &detail);
             }
             WaitReport::Ends { lasted, most, longest, why } => {
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
                     behind("; when most waited, ", holders),
                 );
                 place.watched = Watched::default();
-                self.log.about(&about, Level::Log, format_args!("pool waits no more {detail}"));
+                self.hands.log.about(&about, Level::Log, format_args!("pool waits no more {detail}"));
                 self.report(ReportKind::WaitEnds, "", names, "", &detail);
             }
         }

@@ -38,15 +38,15 @@ impl<I: Io> Worker<I> {
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),
-            application_name: ready.session.vars.get(self.active.tracked.application_name()).unwrap_or("").into(),
+            application_name: ready.session.vars.get(self.hands.active.tracked.application_name()).unwrap_or("").into(),
             addr,
             port,
             client: client.id,
             server: server.map(|server| (server.id, server.pid())),
             doing,
             since: self.wall_of(since),
-            doing_for: self.now.since(since),
-            transaction: self.now.since(began.min(since)),
+            doing_for: self.hands.now.since(since),
+            transaction: self.hands.now.since(began.min(since)),
             statement: shape_however_read(head, self.encoding_of(ready)),
             locks: LockSigns {
                 may_wait: may_lock(head),
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
         let (pool, since) = login.waits_since()?;
         let place = self.registry.pool(pool)?;
         let (addr, port) = self.address_of_peer(client);
-        let limit = self.active.settings.client_login_timeout;
+        let limit = self.hands.active.settings.client_login_timeout;
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),
@@ -102,12 +102,12 @@ impl<I: Io> Worker<I> {
             server: None,
             doing: Doing::Waits(self.pools.waits_for(pool)?),
             since: self.wall_of(since),
-            doing_for: self.now.since(since),
-            transaction: self.now.since(since),
+            doing_for: self.hands.now.since(since),
+            transaction: self.hands.now.since(since),
             statement: "".into(),
             locks: LockSigns::default(),
             pins: "".into(),
-            ends: limit.map(|limit| ((client.since + limit).since(self.now), "client_login_timeout".into())),
+            ends: limit.map(|limit| ((client.since + limit).since(self.hands.now), "client_login_timeout".into())),
         })
     }
 
@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
             Some(server) => self.next_of_server(server).map(|(at, fault)| (at, (*fault.text()).into()))?,
             None => (self.end_of_wait(client)?, "query_wait_timeout".into()),
         };
-        Some((at.since(self.now), why))
+        Some((at.since(self.hands.now), why))
     }
 
     fn end_of_wait(&self, client: Key) -> Option<Time> {
@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
         if detail == Detail::None {
             return None;
         }
-        let seen = self.pools.snapshot(self.now, key)?;
+        let seen = self.pools.snapshot(self.hands.now, key)?;
         let measured = &place.measured;
         let histograms = measured.histograms.as_ref();
         Some(Box::new(PoolMeasures {

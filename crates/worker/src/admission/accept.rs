@@ -24,11 +24,11 @@ use crate::worker::{Owner, Worker};
 impl<I: Io> Worker<I> {
     /// A connection has been accepted.
     pub(crate) fn accepted(&mut self, socket: I::Socket, is_last: bool) {
-        let peer = self.io.peer(&socket);
-        let id = self.posts.ids.take();
-        let (since, since_wall) = (self.now, self.io.wall());
+        let peer = self.hands.io.peer(&socket);
+        let id = self.hands.posts.ids.take();
+        let (since, since_wall) = (self.hands.now, self.hands.io.wall());
         let is_operator =
-            matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.active.own_uid || uid == ROOT);
+            matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.hands.active.own_uid || uid == ROOT);
         let greeting = Greeting { has_kept_descriptor: is_last && is_operator, ..Greeting::new(since_wall) };
         let Some(key) = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting))) else {
             return;
@@ -41,19 +41,19 @@ impl<I: Io> Worker<I> {
             return;
         }
         if let Some(client) = self.clients.get(key) {
-            self.io.receive(client.conn, Receive::Once);
+            self.hands.io.receive(client.conn, Receive::Once);
         }
         self.arm_client(key);
     }
 
     /// The control thread connects as a client.
     pub(crate) fn receive_own(&mut self, socket: I::Socket, is_listener: bool) {
-        let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
+        let (peer, since_wall) = (self.hands.io.peer(&socket), self.hands.io.wall());
         let stage = ClientStage::Greeting(Box::new(Greeting::new(since_wall)));
-        let Some(key) = self.take_client(socket, peer, 0, self.now, stage) else { return };
+        let Some(key) = self.take_client(socket, peer, 0, self.hands.now, stage) else { return };
         if let Some(client) = self.clients.get_mut(key) {
             (client.is_own, client.is_listener) = (true, is_listener);
-            self.io.receive(client.conn, Receive::Once);
+            self.hands.io.receive(client.conn, Receive::Once);
         }
         self.arm_client(key);
     }
@@ -73,8 +73,8 @@ impl<I: Io> Worker<I> {
             peer,
             security: None,
             since,
-            last_received: self.now,
-            answered: self.now,
+            last_received: self.hands.now,
+            answered: self.hands.now,
             timer: None,
             slots: LimitSlots::default(),
             is_own: false,
@@ -83,10 +83,10 @@ impl<I: Io> Worker<I> {
             stage,
         };
         let Ok(key) = self.clients.insert(client) else {
-            self.log.add(Level::Error, format_args!("no room for another client"));
+            self.hands.log.add(Level::Error, format_args!("no room for another client"));
             return None;
         };
-        match self.io.adopt(socket, Owner::Client(key).to_bits()) {
+        match self.hands.io.adopt(socket, Owner::Client(key).to_bits()) {
             Ok(conn) => {
                 if let Some(client) = self.clients.get_mut(key) {
                     client.conn = conn;
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
             }
             Err(error) => {
                 self.clients.remove(key);
-                self.log.add(Level::Error, format_args!("cannot use an accepted connection: {error}"));
+                self.hands.log.add(Level::Error, format_args!("cannot use an accepted connection: {error}"));
                 None
             }
         }
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
         greeting.has_spoken = true;
         greeting.unread.extend_from_slice(bytes);
         match greeting::open(&greeting.unread) {
-            Opening::More => self.io.receive(client.conn, Receive::Once),
+            Opening::More => self.hands.io.receive(client.conn, Receive::Once),
             Opening::DirectTls => {
                 let unread = std::mem::take(&mut greeting.unread);
                 if self.offers_tls(key) {
@@ -128,33 +128,33 @@ impl<I: Io> Worker<I> {
                 if is_tls && client.security.is_some() {
                     self.part_from_client(key, "SSL req inside SSL");
                 } else if is_tls && self.offers_tls(key) {
-                    self.io.send(conn, Chunk::Own((*b"S").into()));
+                    self.hands.io.send(conn, Chunk::Own((*b"S").into()));
                     self.secure_client(key, &[]);
                 } else {
-                    self.io.send(conn, Chunk::Own((*b"N").into()));
-                    self.io.receive(conn, Receive::Once);
+                    self.hands.io.send(conn, Chunk::Own((*b"N").into()));
+                    self.hands.io.receive(conn, Receive::Once);
                 }
             }
             Opening::Cancel { key: cancel_key } => {
                 // As in PostgreSQL, the connection is closed when the request has been delivered: a client that waits
                 // for the end of the connection knows that the request hits no later query.
-                let limit = self.active.settings.cancel_wait_timeout;
-                let waits = CancelWait { since: self.now, until: limit.map(|limit| self.now + limit) };
+                let limit = self.hands.active.settings.cancel_wait_timeout;
+                let waits = CancelWait { since: self.hands.now, until: limit.map(|limit| self.hands.now + limit) };
                 client.stage = ClientStage::Cancelling(waits);
-                self.io.receive(client.conn, Receive::Once);
+                self.hands.io.receive(client.conn, Receive::Once);
                 self.arm_client(key);
                 self.route_cancel(&cancel_key, key, waits);
             }
             Opening::Session { bytes, minor, parameters } => {
                 let is_clear = client.security.is_none() && matches!(client.peer, Peer::Tcp { .. });
-                if is_clear && self.active.settings.client_tls_sslmode.forbids_clear_text() {
+                if is_clear && self.hands.active.settings.client_tls_sslmode.forbids_clear_text() {
                     self.fail_client(key, &Fault::TlsRequired);
                     return;
                 }
                 let early = greeting.unread.split_off(bytes);
                 let (since_wall, has_kept_descriptor) = (greeting.since_wall, greeting.has_kept_descriptor);
-                let ignored = &self.active.settings.ignore_startup_parameters;
-                let rules = StartupRules { tracked: &self.active.tracked, ignored };
+                let ignored = &self.hands.active.settings.ignore_startup_parameters;
+                let rules = StartupRules { tracked: &self.hands.active.tracked, ignored };
                 match Request::read(minor, parameters, &rules) {
                     Ok(Request { unsupported: Some(fault), ref user, ref database, ref replication, .. })
                         if replication.is_some() || !self.would_follow(database, user) =>
@@ -176,7 +176,7 @@ impl<I: Io> Worker<I> {
     /// Whether session state of this user in this database follows clients. For a database that does not exist this
     /// says yes, so that the client gets the error about the database rather than about a parameter.
     fn would_follow(&self, database: &str, user: &str) -> bool {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         match settings.database(database) {
             Some(entry) => settings.follows_state(&entry, user),
             None => database != CONSOLE,
@@ -186,17 +186,21 @@ impl<I: Io> Worker<I> {
     /// Whether this client may have TLS: not on a Unix socket, and not twice.
     fn offers_tls(&self, key: Key) -> bool {
         let Some(client) = self.clients.get(key) else { return false };
-        self.active.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp { .. })
+        self.hands.active.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp { .. })
     }
 
     /// Begins TLS with a client, which may have sent its beginning already. Nothing of the client is read until TLS is
     /// established.
     fn secure_client(&mut self, key: Key, unread: &[u8]) {
-        let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.active.tls.offer.clone()) else { return };
+        let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.hands.active.tls.offer.clone()) else {
+            return;
+        };
         if let ClientStage::Greeting(greeting) = &mut client.stage {
             greeting.handshake = Some(if unread.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
         }
-        if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), unread) {
+        if let Err(error) =
+            self.hands.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), unread)
+        {
             self.log_client(key, Level::Error, format_args!("cannot begin TLS: {error}"));
             self.drop_client(key, "TLS is not offered");
         }
@@ -221,21 +225,21 @@ impl<I: Io> Worker<I> {
             self.drop_client(key, why);
             return;
         }
-        self.io.receive(conn, Receive::Once);
+        self.hands.io.receive(conn, Receive::Once);
     }
 
     /// Sends the client to the home worker of its database, if that is another one.
     fn go_home(&mut self, key: Key, request: Request, early: Vec<u8>, since_wall: Wall) {
-        let home = self.active.homes.home_of(&request.database);
+        let home = self.hands.active.homes.home_of(&request.database);
         let Some(client) = self.clients.get_mut(key) else { return };
-        if home == self.id || usize::from(home.0) >= self.posts.workers.len() {
+        if home == self.hands.id || usize::from(home.0) >= self.hands.posts.workers.len() {
             client.stage = ClientStage::Login(Box::new(LoggingIn::new(request)));
             self.begin_login(key, &early);
             return;
         }
         let (id, peer, since, conn, is_own) = (client.id, client.peer, client.since, client.conn, client.is_own);
         let security = client.security.clone();
-        match self.io.release(conn) {
+        match self.hands.io.release(conn) {
             Some(socket) => {
                 let unauthenticated = client.slots.unauthenticated.take();
                 self.forget_client(key);
@@ -251,12 +255,12 @@ impl<I: Io> Worker<I> {
                     is_own,
                     unauthenticated,
                 };
-                (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(greeted_client)));
+                (self.hands.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(greeted_client)));
             }
             None => {
                 // The answer to the client's SSLRequest or GSSENCRequest, the only bytes that we may have sent, is
                 // still on its way.
-                self.io.tell_when_drained(conn);
+                self.hands.io.tell_when_drained(conn);
                 if let Some(client) = self.clients.get_mut(key) {
                     client.stage = ClientStage::Login(Box::new(LoggingIn::departing(request, early, since_wall)));
                 }
@@ -274,16 +278,16 @@ impl<I: Io> Worker<I> {
     /// A client arrives from the worker that accepted it.
     pub(crate) fn receive_greeted_client(&mut self, mut arrived: GreetedClient<I::Socket>) {
         arrived.early = sent_along(arrived.early);
-        let home = self.active.homes.home_of(&arrived.request.database);
-        if home != self.id {
+        let home = self.hands.active.homes.home_of(&arrived.request.database);
+        if home != self.hands.id {
             // The sender knew other settings: a database that was added or removed meanwhile may have another home.
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(arrived)));
+            (self.hands.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(arrived)));
             return;
         }
         let GreetedClient { socket, peer, security, request, early, id, since, is_own, unauthenticated, .. } = arrived;
         let stage = ClientStage::Login(Box::new(LoggingIn::new(request)));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else {
-            self.posts.unauthenticated.give_back(&peer, unauthenticated);
+            self.hands.posts.unauthenticated.give_back(&peer, unauthenticated);
             return;
         };
         if !self.move_unauthenticated(key, unauthenticated) {

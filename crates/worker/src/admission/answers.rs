@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
         match hashed {
             Ok(salted) => {
                 if let Some(out) = login.salted(salted) {
-                    self.io.send(*conn, out.into());
+                    self.hands.io.send(*conn, out.into());
                 }
             }
             Err(why) => {
@@ -116,11 +116,11 @@ impl<I: Io> Worker<I> {
         };
         let user = login.request.user.clone();
         // As in PgBouncer, a line in `[users]` sets limits for a user, and does not say that the user exists.
-        let is_known = login.reported_secret.is_some() || self.active.users.secret(&user).is_some();
+        let is_known = login.reported_secret.is_some() || self.hands.active.users.secret(&user).is_some();
         let is_same = match (&map, name.as_deref()) {
             (_, None) => false,
             (None, Some(name)) => *name == *user,
-            (Some(map), Some(name)) => self.active.idents.allows(map, name, &user),
+            (Some(map), Some(name)) => self.hands.active.idents.allows(map, name, &user),
         };
         if is_known && is_same {
             self.passed(key, None);
@@ -220,7 +220,7 @@ impl<I: Io> Worker<I> {
             }
             AuthQueryAnswer::Unanswered(why) => {
                 let line = self.inquirer_prefix(Inquirer::Pool(key));
-                self.log.about(&line, Level::Error, format_args!("{why}"));
+                self.hands.log.about(&line, Level::Error, format_args!("{why}"));
             }
             AuthQueryAnswer::User { .. } | AuthQueryAnswer::Nobody | AuthQueryAnswer::Refused { .. } => {}
         }

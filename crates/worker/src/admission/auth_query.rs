@@ -15,7 +15,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Whether `auth_file` has a secret of this user.
     pub(crate) fn has_secret(&self, user: &str) -> bool {
-        self.active.users.secret(user).is_some_and(|secret| !secret.is_none())
+        self.hands.active.users.secret(user).is_some_and(|secret| !secret.is_none())
     }
 
     /// The question about this user, if an `auth_user` is configured for it.
@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
         database: &str,
         user: &str,
     ) -> Result<Option<SecretQuestion>, Fault> {
-        let active = self.active.clone();
+        let active = self.hands.active.clone();
         let settings = &active.settings;
         let entry = settings.database(database);
         if entry.is_none() && database != CONSOLE {
@@ -45,18 +45,22 @@ impl<I: Io> Worker<I> {
         if *asked == *CONSOLE {
             let line = self.inquirer_prefix(inquirer);
             let text = format_args!("cannot use the reserved \"{CONSOLE}\" database as an auth_dbname");
-            self.log.about(&line, Level::Error, text);
+            self.hands.log.about(&line, Level::Error, text);
             return Err(Fault::BouncerConfig);
         }
         if settings.database(&asked).is_none() {
             let line = self.inquirer_prefix(inquirer);
-            self.log.about(&line, Level::Error, format_args!("authentication database \"{asked}\" is not configured."));
+            self.hands.log.about(
+                &line,
+                Level::Error,
+                format_args!("authentication database \"{asked}\" is not configured."),
+            );
             return Err(Fault::BouncerConfig);
         }
         if active.standing.disabled.contains(&asked) {
             return Err(Fault::AuthDatabaseDisabled { name: (*asked).into() });
         }
         let sql = own.and_then(|entry| entry.auth_query.clone()).unwrap_or_else(|| (*settings.auth_query).into());
-        Ok(Some(SecretQuestion { from: self.id, inquirer, database: asked, asker, sql, user: user.into() }))
+        Ok(Some(SecretQuestion { from: self.hands.id, inquirer, database: asked, asker, sql, user: user.into() }))
     }
 }

@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
         let is_new = self.registry.known_database(&name).is_none();
         let database = self.registry.database(&entry.name, Some(entry.clone()));
         if entry.automatic && is_new {
-            self.log.add(Level::Log, format_args!("registered new auto-database: {name}"));
+            self.hands.log.add(Level::Log, format_args!("registered new auto-database: {name}"));
             self.arm_sweep();
         }
         self.count_for_database(key, database);
@@ -106,13 +106,13 @@ impl<I: Io> Worker<I> {
         let number = self.registry.known_database(name);
         let entry = number.and_then(|number| self.registry.databases[number as usize].entry.clone());
         // A database that was added during the login may have another home worker: here it does not exist.
-        let is_here = self.active.homes.home_of(name) == self.id;
-        let entry = entry.or_else(|| self.active.settings.database(name)).filter(|_| is_here);
+        let is_here = self.hands.active.homes.home_of(name) == self.hands.id;
+        let entry = entry.or_else(|| self.hands.active.settings.database(name)).filter(|_| is_here);
         let entry = entry.ok_or_else(|| Fault::NoSuchDatabase { name: name.into() })?;
         if self.clients.get(key).is_some_and(|client| !client.is_own && self.admin.shuts_out(client.peer)) {
             return Err(Fault::ShuttingDown);
         }
-        if self.active.standing.disabled.contains(name) {
+        if self.hands.active.standing.disabled.contains(name) {
             return Err(Fault::DatabaseDisabled { name: name.into() });
         }
         number.map_or(Ok(()), |number| self.room_in(number, &entry))?;
@@ -138,7 +138,7 @@ impl<I: Io> Worker<I> {
         if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
             self.log_client(key, Level::Log, format_args!("pgbouncer access from unix socket"));
         }
-        let tracked = &self.active.tracked;
+        let tracked = &self.hands.active.tracked;
         let mut vars = Vars::new(tracked);
         let mut fixed = Vec::new();
         write::authentication(&mut fixed, 0, &[]);
@@ -156,7 +156,7 @@ impl<I: Io> Worker<I> {
             vars.set(tracked.application_name(), &application_name);
         }
         let cancel_key = self.give_cancel_key(key, minor);
-        let tracked = &self.active.tracked;
+        let tracked = &self.hands.active.tracked;
         let vars = Rc::new(vars);
         let statuses = Statuses::new(vars.clone(), tracked);
         let out = greeting::welcome(&fixed, &statuses, &vars, tracked, cancel_key.bytes(), None);
@@ -167,10 +167,10 @@ impl<I: Io> Worker<I> {
             return;
         };
         if let Some((timer, _)) = client.timer.take() {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
-        self.io.send(client.conn, out.into());
-        self.io.receive(client.conn, Receive::Stream);
+        self.hands.io.send(client.conn, out.into());
+        self.hands.io.receive(client.conn, Receive::Stream);
         let database = self.registry.database(&CONSOLE.into(), None);
         let totals = &mut self.registry.databases[database as usize].totals;
         totals.client_login_count += 1;

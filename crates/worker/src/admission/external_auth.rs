@@ -21,12 +21,16 @@ impl<I: Io> Worker<I> {
     /// Has a client of a database prove itself to an external authenticator, which cannot be combined with an
     /// `auth_user` of the database.
     pub(crate) fn demand_of_external_auth(&mut self, key: Key, database: &str, authenticator: ExternalAuth) -> Demand {
-        let has_asker = self.active.settings.database(database).is_some_and(|entry| entry.auth_user.is_some());
+        let has_asker = self.hands.active.settings.database(database).is_some_and(|entry| entry.auth_user.is_some());
         if !has_asker {
             return Demand::Judgement(authenticator);
         }
         let (line, name) = (self.client_prefix(key), authenticator.name());
-        self.log.about(&line, Level::Error, format_args!("{name} can't be used together with database authentication"));
+        self.hands.log.about(
+            &line,
+            Level::Error,
+            format_args!("{name} can't be used together with database authentication"),
+        );
         Demand::Refusal(Fault::BouncerConfig)
     }
 
@@ -37,7 +41,7 @@ impl<I: Io> Worker<I> {
         let user: Arc<str> = login.request.user.as_ref().into();
         login.wait_for(LoginWait::Verdict(authenticator.clone(), password.clone()));
         let question =
-            PasswordQuestion { from: self.id, client: key, authenticator, user, password, host: host.into() };
-        (self.posts.control)(ToControl::AskExternalAuth(question));
+            PasswordQuestion { from: self.hands.id, client: key, authenticator, user, password, host: host.into() };
+        (self.hands.posts.control)(ToControl::AskExternalAuth(question));
     }
 }

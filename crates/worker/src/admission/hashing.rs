@@ -26,7 +26,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Has a client's password hashed, which is then compared with its user's secret.
     pub(crate) fn hash_proof(&mut self, key: Key, unproved: Unproved, derivation: Derivation, again: Option<Recheck>) {
-        let (asked, allowed) = (derivation.iterations, self.active.settings.scram_iterations_max);
+        let (asked, allowed) = (derivation.iterations, self.hands.active.settings.scram_iterations_max);
         if asked > allowed {
             let text = format_args!("SCRAM secret has {asked} iterations, more than {allowed} (scram_iterations_max)");
             self.log_client(key, Level::Error, text);
@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
             reported_secret,
         })));
         // So that a disconnect is noticed.
-        self.io.receive(*conn, Receive::Stream);
+        self.hands.io.receive(*conn, Receive::Stream);
         match &mut self.registry.users[user as usize].hashing {
             Some(under_way) if under_way.secret == secret => {
                 under_way.waiting.insert(key);
@@ -77,14 +77,14 @@ impl<I: Io> Worker<I> {
 
     fn derivation_of(&mut self, password: Password) -> Derivation {
         let mut salt = [0; auth::scram::SALT_BYTES];
-        self.io.randomness(&mut salt);
-        Derivation { password, salt: salt.into(), iterations: self.active.settings.scram_iterations }
+        self.hands.io.randomness(&mut salt);
+        Derivation { password, salt: salt.into(), iterations: self.hands.active.settings.scram_iterations }
     }
 
     pub(crate) fn hash_for_client(&mut self, key: Key, derivation: Derivation) {
         let Some(client) = self.clients.get(key) else { return };
         let (asker, origin) = (HashAsker::Client(key), client.peer.origin());
-        (self.posts.control)(ToControl::Hash(HashQuestion { from: self.id, asker, origin, derivation }));
+        (self.hands.posts.control)(ToControl::Hash(HashQuestion { from: self.hands.id, asker, origin, derivation }));
     }
 
     /// Has a password hashed that a server asks for.
@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let (asker, origin) =
             (HashAsker::Server(key), server.address.as_ref().map_or(Origin::LocalServers, Address::origin));
-        (self.posts.control)(ToControl::Hash(HashQuestion { from: self.id, asker, origin, derivation }));
+        (self.hands.posts.control)(ToControl::Hash(HashQuestion { from: self.hands.id, asker, origin, derivation }));
     }
 
     /// A client that waited for a hash has gone.
@@ -112,7 +112,7 @@ impl<I: Io> Worker<I> {
                 }
             }
         }
-        (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Client(key) });
+        (self.hands.posts.control)(ToControl::HashUnneeded { from: self.hands.id, asker: HashAsker::Client(key) });
         if let Some((next, derivation)) = next {
             // It waited for the order of another client, and may come from another address.
             self.hash_for_client(next, derivation);

@@ -83,7 +83,7 @@ impl<I: Io> Worker<I> {
                 }
                 let Some(login) = self.clients.login_mut(key) else { return };
                 login.wait_for(LoginWait::Secret(demand));
-                (self.posts.control)(ToControl::AskSecret(question));
+                (self.hands.posts.control)(ToControl::AskSecret(question));
             }
             // Whom the console refuses anyway is checked against a mock secret: an error would differ from what a user with a
             // secret reads.
@@ -131,8 +131,8 @@ impl<I: Io> Worker<I> {
             self.log_client(key, Level::Log, format_args!("no such user: {user}"));
         }
         let mut dice = Dice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
-        self.io.randomness(&mut dice.salt);
-        self.io.randomness(&mut dice.nonce);
+        self.hands.io.randomness(&mut dice.salt);
+        self.hands.io.randomness(&mut dice.nonce);
         let mut out = Vec::new();
         match Login::begin(method, known, dice, &mut out) {
             Ok(Step::Passed(keys)) => {
@@ -150,7 +150,7 @@ impl<I: Io> Worker<I> {
                 let again = (is_old && (method == Method::Plain || !is_scram)).then_some((method, dice));
                 let proof = Proof { login: asked, authenticator, scanner: Scanner::default(), body: Vec::new(), again };
                 login.wait_for(LoginWait::Proof(Box::new(proof)));
-                self.io.receive(client.conn, Receive::Stream);
+                self.hands.io.receive(client.conn, Receive::Stream);
                 let unread = std::mem::take(&mut login.unread);
                 self.read_proof(key, &unread);
             }
@@ -270,10 +270,10 @@ impl<I: Io> Worker<I> {
         let is_listener = *is_listener;
         if !is_listener {
             // It takes the parameters of the server as they are.
-            login.request.vars = Vars::new(&self.active.tracked);
+            login.request.vars = Vars::new(&self.hands.active.tracked);
         }
         let (user, name) = (login.request.user.clone(), login.request.database.clone());
-        match self.active.settings.database(&name) {
+        match self.hands.active.settings.database(&name) {
             Some(entry) => {
                 // It logs in as the user that it names, also where `user=` makes clients share one: what they leave
                 // behind on their servers must not affect the answer. The shared `LISTEN` client uses the servers of

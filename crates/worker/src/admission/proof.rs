@@ -23,8 +23,8 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Whether and how a client may enter the console.
     pub(crate) fn console_right(&self, user: &str, peer: Peer) -> Option<Entry> {
-        let settings = &self.active.settings;
-        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.active.own_uid);
+        let settings = &self.hands.active.settings;
+        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.hands.active.own_uid);
         if user == CONSOLE && is_own {
             return Some(Entry::Open(Right::Admin));
         }
@@ -40,9 +40,9 @@ impl<I: Io> Worker<I> {
 
     /// What this client has to show.
     pub(crate) fn demand(&mut self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
-        match self.active.settings.auth_type {
+        match self.hands.active.settings.auth_type {
             AuthType::Any => {
-                let entry = self.active.settings.database(database);
+                let entry = self.hands.active.settings.database(database);
                 if entry.is_some_and(|entry| entry.user.is_none()) {
                     self.log_client(key, Level::Error, format_args!("auth_type=any requires forced user"));
                     return Demand::Refusal(Fault::BouncerConfig);
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
             AuthType::Cert => self.demand_of_certificate(key, None, user),
             AuthType::Md5 => Demand::Proof(Method::Md5),
             AuthType::Pam => self.demand_of_external_auth(key, database, ExternalAuth::Pam),
-            AuthType::Ldap => match self.active.settings.auth_ldap_options.clone() {
+            AuthType::Ldap => match self.hands.active.settings.auth_ldap_options.clone() {
                 Some(options) => self.demand_of_external_auth(key, database, ExternalAuth::Ldap(options)),
                 None => Demand::Refusal(Fault::LdapUnset),
             },
@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
         let names = security.map_or(&[][..], |security| &security.names);
         let is_named = names.iter().any(|name| match map {
             None => **name == *user,
-            Some(map) => self.active.idents.allows(map, name, user),
+            Some(map) => self.hands.active.idents.allows(map, name, user),
         });
         if is_named { Demand::Proof(Method::Certificate) } else { Demand::Refusal(Fault::CertificateRejected) }
     }
@@ -83,7 +83,7 @@ impl<I: Io> Worker<I> {
         // As in PostgreSQL, logical replication is judged by the rules for its database.
         let is_replication = self.replication_of(key) == Some(Replication::Physical);
         let visit = Visit { from, is_tls, database, user, is_replication };
-        match self.active.hba.method_for(&visit) {
+        match self.hands.active.hba.method_for(&visit) {
             Some(HbaMethod::Ldap(options)) => {
                 let authenticator = ExternalAuth::Ldap(options.clone());
                 self.demand_of_external_auth(key, database, authenticator)
@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ask_system_user(&mut self, client: Key, uid: u32) {
         let Some(Client { conn, .. }) = self.clients.get(client) else { return };
         // So that a disconnect is noticed.
-        self.io.receive(*conn, Receive::Stream);
-        (self.posts.control)(ToControl::SystemUser { from: self.id, client, uid });
+        self.hands.io.receive(*conn, Receive::Stream);
+        (self.hands.posts.control)(ToControl::SystemUser { from: self.hands.id, client, uid });
     }
 }

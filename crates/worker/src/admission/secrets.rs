@@ -29,16 +29,16 @@ impl<I: Io> Worker<I> {
         method: Method,
         reported_secret: Option<Arc<Secret>>,
     ) -> Result<Known, Arc<Secret>> {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         // As in PgBouncer, a user that only stands in [users] does not exist.
         let is_reported = reported_secret.is_some();
-        let secret = reported_secret.or_else(|| self.active.users.secret(user).cloned());
+        let secret = reported_secret.or_else(|| self.hands.active.users.secret(user).cloned());
         let is_asked_by_scram = match secret.as_deref() {
             // As in PostgreSQL, a user that does not exist or has no password is treated as one with a SCRAM secret.
             None | Some(Secret::None) if method == Method::Md5 => {
                 is_reported
                     || matches!(
-                        self.active.users.like(user, &self.active.mock_key).map(|like| &**like),
+                        self.hands.active.users.like(user, &self.hands.active.mock_key).map(|like| &**like),
                         None | Some(Secret::None | Secret::Scram(_))
                     )
             }
@@ -51,9 +51,9 @@ impl<I: Io> Worker<I> {
                 (None, Some(secret)) => return Err(secret.clone()),
                 (derived, _) => derived.map(ServerSecret::Derived),
             },
-            _ => Some(ServerSecret::mock(user, &self.active.mock_key, settings.scram_iterations)),
+            _ => Some(ServerSecret::mock(user, &self.hands.active.mock_key, settings.scram_iterations)),
         };
-        let like = self.active.users.iter().next().map(|(_, secret)| secret.clone());
+        let like = self.hands.active.users.iter().next().map(|(_, secret)| secret.clone());
         Ok(Known { user: user.into(), secret, scram, like, channel: None })
     }
 
@@ -62,16 +62,16 @@ impl<I: Io> Worker<I> {
     fn derived(&self, user: &str, secret: Option<&Arc<Secret>>) -> Option<Arc<ScramSecret>> {
         let number = self.registry.known_user(user)?;
         let (of, derived) = self.registry.users[number as usize].derived.as_ref()?;
-        let is_of_now = derived.iterations == self.active.settings.scram_iterations;
+        let is_of_now = derived.iterations == self.hands.active.settings.scram_iterations;
         // A server reports the same secret at each login.
         (is_of_now && Some(of) == secret).then(|| derived.clone())
     }
 
     /// The cached secret of a client's user, if caching is on and the entry is not too old.
     pub(crate) fn remembered_secret(&mut self, key: Key) -> Option<Arc<Secret>> {
-        self.active.settings.auth_query_cache_ttl?;
+        self.hands.active.settings.auth_query_cache_ttl?;
         let login = self.clients.login_mut(key)?;
-        let secret = self.remembered.find(&login.request.database, &login.request.user, self.now)?;
+        let secret = self.remembered.find(&login.request.database, &login.request.user, self.hands.now)?;
         login.reported_secret = Some(secret.clone());
         login.is_secret_cached = true;
         Some(secret)
@@ -79,10 +79,12 @@ impl<I: Io> Worker<I> {
 
     /// Caches the secret of a client's user, if caching is on and there is a secret.
     pub(crate) fn remember_secret(&mut self, key: Key, secret: &Arc<Secret>) {
-        let Some(believed) = self.active.settings.auth_query_cache_ttl.filter(|_| !secret.is_none()) else { return };
+        let Some(believed) = self.hands.active.settings.auth_query_cache_ttl.filter(|_| !secret.is_none()) else {
+            return;
+        };
         let Some(login) = self.clients.login(key) else { return };
         let (database, user) = (&login.request.database, &login.request.user);
-        self.remembered.keep(database, user, secret.clone(), self.now + believed, self.now);
+        self.remembered.keep(database, user, secret.clone(), self.hands.now + believed, self.hands.now);
     }
 
     /// A client's proof does not fit. If it was checked against a cached secret, that is dropped, and where the proof
@@ -99,7 +101,7 @@ impl<I: Io> Worker<I> {
         let Ok(Some(question)) = self.secret_question(Inquirer::Client(key), &database, &user) else { return false };
         let Some(login) = self.clients.login_mut(key) else { return false };
         login.wait_for(LoginWait::SecretAgain(Box::new(again)));
-        (self.posts.control)(ToControl::AskSecret(question));
+        (self.hands.posts.control)(ToControl::AskSecret(question));
         true
     }
 }

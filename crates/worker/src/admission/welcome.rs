@@ -68,9 +68,9 @@ impl<I: Io> Worker<I> {
                 (place.reported_secret, place.doubt) = (reported_secret, Doubt::None);
             }
         }
-        login.wait_for(LoginWait::Welcome { pool, since: self.now });
+        login.wait_for(LoginWait::Welcome { pool, since: self.hands.now });
         let wants_stream = login.request.replication.is_some() && !is_own;
-        self.io.receive(client.conn, Receive::Stream);
+        self.hands.io.receive(client.conn, Receive::Stream);
         if wants_stream {
             self.want_dedicated(key, pool);
         } else if self.registry.pool(pool).is_some_and(|place| place.welcome_for(is_own).is_some()) {
@@ -84,15 +84,15 @@ impl<I: Io> Worker<I> {
 
     /// The pool of a user on a database; opened for its first client.
     pub(crate) fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
-        let number = self.registry.user(on_server, &self.active.settings);
+        let number = self.registry.user(on_server, &self.hands.active.settings);
         if let Some(pool) = self.registry.pool_key(database, number) {
             return pool;
         }
         self.limit_user(number);
-        let limit = self.active.settings.max_db_connections(entry).unwrap_or(0);
+        let limit = self.hands.active.settings.max_db_connections(entry).unwrap_or(0);
         self.pools.set_database_limit(database, limit);
-        let limits = self.active.settings.pool_limits(entry, on_server);
-        let pool = self.pools.open(self.now, database, number, limits);
+        let limits = self.hands.active.settings.pool_limits(entry, on_server);
+        let pool = self.pools.open(self.hands.now, database, number, limits);
         let user_name = self.registry.users[number as usize].name.clone();
         let database_name = self.registry.databases[database as usize].name.clone();
         let lives = self.registry.former_pools.take(&database_name, &user_name);
@@ -104,8 +104,8 @@ impl<I: Io> Worker<I> {
                 user: number,
                 user_name,
                 mode: limits.mode,
-                follows: self.active.settings.follows_state(entry, on_server),
-                pin_rules: Rc::new(self.active.settings.pin_rules(entry, on_server)),
+                follows: self.hands.active.settings.follows_state(entry, on_server),
+                pin_rules: Rc::new(self.hands.active.settings.pin_rules(entry, on_server)),
                 welcome: None,
                 welcome_before: None,
                 latest: None,
@@ -135,11 +135,11 @@ impl<I: Io> Worker<I> {
 
     /// Opens pools with a `min_pool_size` whose user is known without a client (`user=`).
     pub(crate) fn open_forced_pools(&mut self) {
-        let active = self.active.clone();
+        let active = self.hands.active.clone();
         for (name, entry) in &active.settings.databases {
             let Some(user) = entry.user.clone() else { continue };
             let has_minimum = active.settings.pool_limits(entry, &user).servers_min > 0;
-            if has_minimum && active.homes.home_of(name) == self.id {
+            if has_minimum && active.homes.home_of(name) == self.hands.id {
                 let database = self.registry.database(name, Some(entry.clone()));
                 self.pool_for(database, entry, &user);
             }
@@ -152,7 +152,7 @@ impl<I: Io> Worker<I> {
         let Some(pool) = login.waits_for() else { return };
         let Some(place) = self.registry.pool(pool) else { return };
         let Some(welcome) = place.welcome_for(*is_own).cloned() else { return };
-        let (tracked, begins) = (&self.active.tracked, welcome.statuses.vars());
+        let (tracked, begins) = (&self.hands.active.tracked, welcome.statuses.vars());
         // What the servers report follows the client as a parameter, some of it only where its session state does not.
         let is_parameter = |name: &str| {
             let place_of = if place.follows { Tracked::place } else { Tracked::reported_place };
@@ -169,8 +169,13 @@ impl<I: Io> Worker<I> {
             return;
         }
         let mut vars = login.request.vars.clone();
-        if self.active.settings.application_name_add_host && !*is_own {
-            add_host(&mut vars, self.active.tracked.application_name(), *peer, self.active.settings.listen_port);
+        if self.hands.active.settings.application_name_add_host && !*is_own {
+            add_host(
+                &mut vars,
+                self.hands.active.tracked.application_name(),
+                *peer,
+                self.hands.active.settings.listen_port,
+            );
         }
         vars.spell_like(begins, tracked);
         vars.forget_unreported(begins);
@@ -191,19 +196,19 @@ impl<I: Io> Worker<I> {
     ) {
         let Some(Client { stage: ClientStage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
         let (is_own, replication, minor) = (*is_own, login.request.replication, login.request.minor);
-        let user = self.registry.user(&login.request.user, &self.active.settings);
+        let user = self.registry.user(&login.request.user, &self.hands.active.settings);
         let mut placeholders = 0;
         if let Some((database, user)) = self.registry.pool(pool).map(|place| (place.database, place.user)) {
             let function_catalog = &mut self.registry.databases[database as usize].function_catalog;
             let names = given.iter().map(|(name, _)| name).filter(|name| name.contains('.'));
-            placeholders = function_catalog.custom.mention(user, names, self.now);
+            placeholders = function_catalog.custom.mention(user, names, self.hands.now);
         }
         if let Some(place) = self.registry.pool_mut(pool).filter(|place| place.follows && !is_own) {
             place.latest = Some(vars.clone());
         }
         let cancel_key = self.give_cancel_key(key, minor);
-        let notice = self.active.settings.login_notify_message.as_deref();
-        let (fixed, statuses, tracked) = (&welcome.fixed, &welcome.statuses, &self.active.tracked);
+        let notice = self.hands.active.settings.login_notify_message.as_deref();
+        let (fixed, statuses, tracked) = (&welcome.fixed, &welcome.statuses, &self.hands.active.tracked);
         let out = greeting::welcome(fixed, statuses, &vars, tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
         let initial_overrides = shared(given);
@@ -219,12 +224,12 @@ impl<I: Io> Worker<I> {
         }
         let ready = ClientStage::Ready(ready);
         let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
-        client.answered = self.now;
+        client.answered = self.hands.now;
         if let Some((timer, _)) = client.timer.take() {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
-        self.io.send(client.conn, out.into());
-        self.io.receive(client.conn, Receive::Stream);
+        self.hands.io.send(client.conn, out.into());
+        self.hands.io.receive(client.conn, Receive::Stream);
         if !is_own {
             self.connections.login_ends(login.step, LoginOutcome::Accepted);
         }
@@ -252,7 +257,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn bind(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
         let Some(server) = self.servers.get_mut(server_key) else {
             // The server has gone in this very turn: the client asks for another one.
-            self.want_dedicated_again(client_key, Time(self.now.0.saturating_sub(waited.as_micros() as u64)));
+            self.want_dedicated_again(client_key, Time(self.hands.now.0.saturating_sub(waited.as_micros() as u64)));
             return;
         };
         let welcome = server.welcome.take();
@@ -270,7 +275,7 @@ impl<I: Io> Worker<I> {
         // cannot be undone.
         assert!(matches!(server.stage, ServerStage::Idle), "a server was to be bound that is not at rest");
         server.lends(client_key, Life::Running);
-        server.request_time = self.now;
+        server.request_time = self.hands.now;
         let (pool, vars) = (server.pool, server.session.vars.clone());
         let totals = &mut self.registry.databases[server.database as usize].totals;
         totals.wait_time += waited.as_micros() as u64;

@@ -16,15 +16,15 @@ use crate::worker::{Owner, Worker};
 impl<I: Io> Worker<I> {
     /// Draws the cancel key of a client that uses protocol 3.`minor`. The key is valid from now on.
     pub(crate) fn give_cancel_key(&mut self, client: Key, minor: u16) -> CancelKey {
-        let peer = self.active.settings.own_peer();
-        let key = CancelKey::draw(self.id, peer, minor, |bytes| self.io.randomness(bytes));
+        let peer = self.hands.active.settings.own_peer();
+        let key = CancelKey::draw(self.hands.id, peer, minor, |bytes| self.hands.io.randomness(bytes));
         self.cancel.keys.insert(key.name(), client);
         key
     }
 
     /// The worker that knows where the client of a key is.
     pub(crate) fn named_by(&self, name: KeyName) -> WorkerId {
-        WorkerId((usize::from(name.worker().0) % self.posts.workers.len()) as u8)
+        WorkerId((usize::from(name.worker().0) % self.hands.posts.workers.len()) as u8)
     }
 
     /// Dials a second connection to the server's host; returns whether that has begun. As PostgreSQL's documentation
@@ -48,14 +48,15 @@ impl<I: Io> Worker<I> {
             is_sent: false,
             secret,
             timer: None,
-            since: self.now,
+            since: self.hands.now,
             requesters: requester.into_iter().collect(),
         };
         let Ok(cancel_key) = self.cancel.rows.insert(cancel) else { return false };
-        match self.io.connect(&address, Owner::Cancel(cancel_key).to_bits()) {
+        match self.hands.io.connect(&address, Owner::Cancel(cancel_key).to_bits()) {
             Ok(conn) => {
-                let limit = self.active.settings.cancel_wait_timeout;
-                let timer = limit.map(|limit| self.timers.insert(self.now + limit, Timer::Cancel(cancel_key)));
+                let limit = self.hands.active.settings.cancel_wait_timeout;
+                let timer =
+                    limit.map(|limit| self.hands.timers.insert(self.hands.now + limit, Timer::Cancel(cancel_key)));
                 if let Some(cancel) = self.cancel.rows.get_mut(cancel_key) {
                     (cancel.conn, cancel.timer) = (conn, timer);
                 }
@@ -64,7 +65,7 @@ impl<I: Io> Worker<I> {
             }
             Err(error) => {
                 self.cancel.rows.remove(cancel_key);
-                self.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
+                self.hands.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
                 false
             }
         }

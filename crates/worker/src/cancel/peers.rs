@@ -24,12 +24,12 @@ use crate::worker::{Owner, Worker};
 impl<I: Io> Worker<I> {
     /// Sends a request for a client of this peer to the worker that keeps the connections to the peer.
     pub(crate) fn route_to_peer(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: CancelWait) {
-        let workers = self.posts.workers.len();
+        let workers = self.hands.posts.workers.len();
         let home = WorkerId((usize::from(peer) % workers) as u8);
-        if home == self.id {
+        if home == self.hands.id {
             self.pass_on(peer, key, requester, waits);
         } else {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester, waits });
+            (self.hands.posts.workers[usize::from(home.0)])(ToWorker::PassOn { peer, key, requester, waits });
         }
     }
 
@@ -38,17 +38,17 @@ impl<I: Io> Worker<I> {
         if self.is_cancel_stale(waits) {
             return self.end_cancel_request(requester, CancelRequest::Expired);
         }
-        self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
-        if !self.active.settings.peers.contains_key(&peer) {
+        self.hands.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
+        if !self.hands.active.settings.peers.contains_key(&peer) {
             // A reload has removed the peer while the request came from another worker.
             return self.end_cancel_request(requester, CancelRequest::Failed);
         }
-        let id = self.posts.ids.take();
+        let id = self.hands.posts.ids.take();
         let forward =
             Forward { peer, key, id, waits, timer: None, stage: ForwardStage::Waiting, attempt: None, requester };
         let Ok(row) = self.cancel.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
-            self.log.add(Level::Warning, text);
+            self.hands.log.add(Level::Warning, text);
             return self.end_cancel_request(requester, CancelRequest::Failed);
         };
         self.cancel.forwards.known.insert(peer);
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
 
     /// Dials for waiting requests, up to the number of connections that the peer may have.
     fn start_forwards(&mut self, peer: u16) {
-        let active = self.active.clone();
+        let active = self.hands.active.clone();
         let Some(place) = active.settings.peers.get(&peer) else { return };
         let limit = active.settings.peer_pool_size(place).unwrap_or(CANCELS_MAX) as usize;
         while self.cancel.forwards.connections(peer) < limit
@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn dial_peer(&mut self, key: Key, peer: &Peer) -> Result<(), String> {
-        let since = self.now;
+        let since = self.hands.now;
         let attempt = match self.addresses_of(&peer.host, peer.port, Asker::Forward(key)) {
             Known::Addresses(addresses) => Attempt::begin(addresses, since),
             Known::Nothing(_) => None,
@@ -90,9 +90,9 @@ impl<I: Io> Worker<I> {
         loop {
             let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return Ok(()) };
             let Some(attempt) = &mut forward.attempt else { return Ok(()) };
-            match self.io.connect(attempt.address(), Owner::Forward(key).to_bits()) {
+            match self.hands.io.connect(attempt.address(), Owner::Forward(key).to_bits()) {
                 Ok(conn) => {
-                    attempt.starts(self.now);
+                    attempt.starts(self.hands.now);
                     self.move_forward(key, ForwardStage::Connecting { conn, since });
                     return Ok(());
                 }
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
         let failed = attempt.address().clone();
         let is_last = attempt.fails(why).is_none();
         let why = attempt.reasons().unwrap_or_else(|| why.to_owned());
-        let active = self.active.clone();
+        let active = self.hands.active.clone();
         if let Some(Host::Name(name)) = active.settings.peers.get(&forward.peer).map(|peer| &peer.host) {
             self.note_unreached(name, &failed);
         }
@@ -126,10 +126,10 @@ impl<I: Io> Worker<I> {
     fn time_forward(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         if let Some(timer) = forward.timer.take() {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
-        let due = forward.due(&self.active.settings);
-        forward.timer = due.map(|(at, _)| self.timers.insert(at, Timer::Forward(key)));
+        let due = forward.due(&self.hands.active.settings);
+        forward.timer = due.map(|(at, _)| self.hands.timers.insert(at, Timer::Forward(key)));
     }
 
     /// The host name of a peer has been looked up.
@@ -149,8 +149,8 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write::cancel_request(&mut out, forward.key.bytes());
         self.move_forward(key, ForwardStage::Sent(conn));
-        self.io.send(conn, out.into());
-        self.io.receive(conn, Receive::Stream);
+        self.hands.io.send(conn, out.into());
+        self.hands.io.receive(conn, Receive::Stream);
     }
 
     /// The connection to a peer failed; the reactor has closed it.
@@ -175,9 +175,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forward_too_late(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         forward.timer = None;
-        let (peer, waited) = (forward.peer, self.now.since(forward.waits.since).as_secs());
-        if let Some((conn, since)) = forward.late_address(&self.active.settings, self.now) {
-            self.io.close(conn, Close::Now);
+        let (peer, waited) = (forward.peer, self.hands.now.since(forward.waits.since).as_secs());
+        if let Some((conn, since)) = forward.late_address(&self.hands.active.settings, self.hands.now) {
+            self.hands.io.close(conn, Close::Now);
             forward.stage = ForwardStage::Unreached;
             if let Err(why) = self.try_next_peer(key, since, NO_ANSWER) {
                 self.fail_forward(key, &why);
@@ -185,8 +185,8 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        match forward.due(&self.active.settings) {
-            Some((at, why)) if at <= self.now => {
+        match forward.due(&self.hands.active.settings) {
+            Some((at, why)) if at <= self.hands.now => {
                 self.fail_forward(key, &format!("{why} (age={waited}s)"));
                 self.start_forwards(peer);
             }
@@ -208,10 +208,10 @@ impl<I: Io> Worker<I> {
     /// A request cannot be forwarded.
     fn fail_forward(&mut self, key: Key, why: &str) {
         let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
-        let place = self.active.settings.peers.get(peer);
+        let place = self.hands.active.settings.peers.get(peer);
         let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
         let line = format_args!("peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
-        self.log.about(&Subject::id(Id::Client(*id)), Level::Warning, line);
+        self.hands.log.about(&Subject::id(Id::Client(*id)), Level::Warning, line);
         self.end_forward(key);
     }
 
@@ -221,10 +221,10 @@ impl<I: Io> Worker<I> {
         let Some(forward) = take_out(rows, key, |row| row.stage == ForwardStage::Unreached) else { return };
         let requester = who_asked(forward.requester, rows.iter_mut().map(|(_, row)| &mut row.requester));
         if let ForwardStage::Connecting { conn, .. } | ForwardStage::Sent(conn) = forward.stage {
-            self.io.close(conn, Close::Now);
+            self.hands.io.close(conn, Close::Now);
         }
         if let Some(timer) = forward.timer {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
         let is_sent = matches!(forward.stage, ForwardStage::Sent(_));
         self.end_cancel_request(requester, if is_sent { CancelRequest::Forwarded } else { CancelRequest::Failed });
@@ -232,7 +232,7 @@ impl<I: Io> Worker<I> {
 
     /// The settings have changed: requests for removed peers end, and others may have more time or more connections.
     pub(crate) fn renew_peers(&mut self) {
-        let active = self.active.clone();
+        let active = self.hands.active.clone();
         let gone: Vec<Key> = self
             .cancel
             .forwards

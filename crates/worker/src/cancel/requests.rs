@@ -27,17 +27,17 @@ use crate::worker::{Owner, Worker};
 impl<I: Io> Worker<I> {
     /// Sends a cancel request to the process, or the worker here, that its key names.
     pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: CancelWait) {
-        let requester = (self.id, requester);
+        let requester = (self.hands.id, requester);
         let Some(key) = CancelKey::parse(key) else {
             self.end_cancel_request(requester, CancelRequest::UnknownKey);
             return;
         };
-        match key.clone().aim(self.active.settings.own_peer()) {
+        match key.clone().aim(self.hands.active.settings.own_peer()) {
             Aim::Here(key) => self.route_here(key, requester, waits),
             // It may be the key of a client that connected before this process had its peer number.
-            Aim::Peer { peer, .. } if !self.active.settings.peers.contains_key(&peer) => {
+            Aim::Peer { peer, .. } if !self.hands.active.settings.peers.contains_key(&peer) => {
                 let text = format_args!("could not find peer {peer} to forward cancel request to");
-                self.log.add(Level::Debug, text);
+                self.hands.log.add(Level::Debug, text);
                 self.route_here(key, requester, waits);
             }
             Aim::Peer { peer, key: Some(key) } => self.route_to_peer(peer, key, requester, waits),
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
                     "failed to forward cancel request to peer {peer} because its TTL was exhausted: \
                      peers do not agree about who is who"
                 );
-                self.log.add(Level::Warning, text);
+                self.hands.log.add(Level::Warning, text);
                 self.end_cancel_request(requester, CancelRequest::Failed);
             }
         }
@@ -55,9 +55,9 @@ impl<I: Io> Worker<I> {
     fn route_here(&mut self, key: CancelKey, requester: Requester, waits: CancelWait) {
         // A key from another process that had more workers may name none of ours.
         let worker = self.named_by(key.name());
-        if is_here(worker == self.id) {
+        if is_here(worker == self.hands.id) {
             self.cancel(key, requester, waits);
-        } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
+        } else if let Some(post) = self.hands.posts.workers.get(usize::from(worker.0)) {
             post(ToWorker::Cancel { key, requester, waits });
         } else {
             self.end_cancel_request(requester, CancelRequest::UnknownKey);
@@ -67,14 +67,14 @@ impl<I: Io> Worker<I> {
     /// Cancels what the client of this key runs or waits for.
     pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, waits: CancelWait) {
         if self.is_cancel_stale(waits) {
-            self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
+            self.hands.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
             return self.end_cancel_request(requester, CancelRequest::Expired);
         }
         let client = self.cancel.keys.get(&key.name()).copied();
         if client.is_none()
             && let Some(&home) = self.cancel.moved_keys.get(&key.name())
         {
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, waits });
+            (self.hands.posts.workers[usize::from(home.0)])(ToWorker::Cancel { key, requester, waits });
             return;
         }
         let client = client.filter(|client| self.is_key_of(*client, &key));
@@ -101,12 +101,12 @@ impl<I: Io> Worker<I> {
                 }
             },
             Some((client, ClientStage::Console(console))) if console.is_busy() => {
-                (self.posts.control)(ToControl::ConsoleCancel { from: self.id, client });
+                (self.hands.posts.control)(ToControl::ConsoleCancel { from: self.hands.id, client });
                 CancelRequest::Sent
             }
             Some(_) => CancelRequest::Idle,
             None => {
-                self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key"));
+                self.hands.log.add(Level::Debug, format_args!("failed cancel request: no client has this key"));
                 CancelRequest::UnknownKey
             }
         };
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
             Err(why) => Err(why.to_owned()),
         };
         if let Err(why) = done {
-            self.log.add(Level::Warning, format_args!("failed to send cancel request: {why}"));
+            self.hands.log.add(Level::Warning, format_args!("failed to send cancel request: {why}"));
             self.cancel_over(key, CancelRequest::Failed);
         }
     }
@@ -161,11 +161,13 @@ impl<I: Io> Worker<I> {
                 let mut out = Vec::new();
                 write::cancel_request(&mut out, &server.cancel_key);
                 note_sent(&mut server.session.cancels_sent, &mut cancel.is_sent);
-                self.io.send(cancel.conn, out.into());
-                self.io.receive(cancel.conn, Receive::Stream);
+                self.hands.io.send(cancel.conn, out.into());
+                self.hands.io.receive(cancel.conn, Receive::Stream);
             }
             None => {
-                self.log.add(Level::Debug, format_args!("not sending cancel request for client that is now idle"));
+                self.hands
+                    .log
+                    .add(Level::Debug, format_args!("not sending cancel request for client that is now idle"));
                 self.cancel_over(key, CancelRequest::Idle);
             }
         }
@@ -178,13 +180,13 @@ impl<I: Io> Worker<I> {
             End::Eof | End::Broken(_) => return self.cancel_over(key, CancelRequest::Failed),
             End::Insecure(why) => format!("TLS handshake error: {why}"),
         };
-        self.log.add(Level::Warning, format_args!("failed to send cancel request: {fault}"));
+        self.hands.log.add(Level::Warning, format_args!("failed to send cancel request: {fault}"));
         self.cancel_lost(key, "cancel request was cut off", CancelRequest::Failed);
     }
 
     /// The second connection could not be established.
     pub(crate) fn cancel_failed(&mut self, key: Key) {
-        self.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
+        self.hands.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
         if let Some(cancel) = self.cancel.rows.get_mut(key) {
             // The reactor has closed it.
             cancel.conn = Conn::NOWHERE;
@@ -196,8 +198,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancel_too_late(&mut self, key: Key) {
         let Some(cancel) = self.cancel.rows.get_mut(key) else { return };
         cancel.timer = None;
-        let waited = self.now.since(cancel.since);
-        self.log
+        let waited = self.hands.now.since(cancel.since);
+        self.hands
+            .log
             .add(Level::Log, format_args!("closing cancel request: cancel_wait_timeout (age={}s)", waited.as_secs()));
         self.cancel_lost(key, "cancel_wait_timeout", CancelRequest::Expired);
     }
@@ -221,9 +224,9 @@ impl<I: Io> Worker<I> {
     fn cancel_over(&mut self, key: Key, unless_sent: CancelRequest) {
         let Some(cancel) = self.cancel.rows.remove(key) else { return };
         self.count_cancel(cancel.pool, -1);
-        self.io.close(cancel.conn, Close::Now);
+        self.hands.io.close(cancel.conn, Close::Now);
         if let Some(timer) = cancel.timer {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
         let how = if cancel.is_sent { CancelRequest::Sent } else { unless_sent };
         for requester in cancel.requesters {
@@ -251,7 +254,7 @@ impl<I: Io> Worker<I> {
         let Some(syncs) = ready.drop_first_request() else { return };
         let is_delayed = matches!(ready.link, Link::Delayed(_));
         ready.link = Link::None;
-        *answered = self.now;
+        *answered = self.hands.now;
         let (conn, pool, rest) = (*conn, ready.pool, ready.held.take());
         let mut out = Vec::new();
         // A lone Sync, such as the rest of a COPY that has failed, cannot be cancelled: it gets its ReadyForQuery.
@@ -261,7 +264,7 @@ impl<I: Io> Worker<I> {
             false => "The request was waiting for a server connection.",
         };
         write_cancelled(&mut out, "canceling statement due to user request", detail);
-        self.io.send(conn, out.into());
+        self.hands.io.send(conn, out.into());
         self.limits.forget_delay(key);
         self.tell_pools(Event::Left { pool, client: key });
         // What the client has sent after that request is looked at as if it had just arrived.
@@ -274,17 +277,17 @@ impl<I: Io> Worker<I> {
     /// The request is over with this result: closes the requester's connection.
     pub(crate) fn end_cancel_request(&mut self, (worker, client): Requester, how: CancelRequest) {
         self.connections.cancel_request_ends(how);
-        if worker == self.id {
+        if worker == self.hands.id {
             self.drop_client(client, "cancel request");
         } else {
-            (self.posts.workers[usize::from(worker.0)])(ToWorker::CancelOver(client));
+            (self.hands.posts.workers[usize::from(worker.0)])(ToWorker::CancelOver(client));
         }
     }
 
     /// Whether a request has expired: it was in a letter for longer than its requester waits, who may have sent another
     /// query meanwhile.
     pub(crate) fn is_cancel_stale(&self, waits: CancelWait) -> bool {
-        waits.until.is_some_and(|until| until <= self.now)
+        waits.until.is_some_and(|until| until <= self.hands.now)
     }
 }
 

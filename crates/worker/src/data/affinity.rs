@@ -47,12 +47,12 @@ impl<I: Io> Worker<I> {
         if *is_listener || is_ending || !is_clean || !is_like_client {
             return false;
         }
-        let Some(until) = server.affinity_hold.begin(&mut ready.hold_history, self.now) else { return false };
+        let Some(until) = server.affinity_hold.begin(&mut ready.hold_history, self.hands.now) else { return false };
         let is_traced = *tracers != 0;
         self.affinity_holds.add(until, server_key);
         // What the client has sent meanwhile is its next request.
         if ready.held.is_some() || ready.is_paused {
-            self.enqueue(Task::ForwardHeld(client_key));
+            self.hands.enqueue(Task::ForwardHeld(client_key));
         }
         if is_traced {
             self.trace(client_key, |_, _| Some(What::Stays));

@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
         }
         server.session.life.becomes(Life::Running);
         if server.session.repeatable.end_deallocation() {
-            self.catch_up(server_key, client_key, self.now);
+            self.catch_up(server_key, client_key, self.hands.now);
             return;
         }
         let (server_vars, pool) = (server.session.vars.clone(), server.pool);
@@ -39,18 +39,18 @@ impl<I: Io> Worker<I> {
         let follows = self.registry.pool(pool).is_some_and(|place| place.follows);
         if let Some(ready) = self.clients.ready(client_key) {
             let vars = &ready.session.vars;
-            if self.active.settings.verbose > 0 {
+            if self.hands.active.settings.verbose > 0 {
                 let line = self.client_prefix(client_key);
-                for (name, ours, theirs) in vars.respellings(&server_vars, &self.active.tracked, follows) {
+                for (name, ours, theirs) in vars.respellings(&server_vars, &self.hands.active.tracked, follows) {
                     let what = format_args!(
                         "varcache_set_canonical: setting {name} to its canonical version {ours} -> {theirs}"
                     );
-                    self.log.about(&line, Level::Debug, what);
+                    self.hands.log.about(&line, Level::Debug, what);
                 }
             }
-            if vars.respellings(&server_vars, &self.active.tracked, follows).next().is_some() {
+            if vars.respellings(&server_vars, &self.hands.active.tracked, follows).next().is_some() {
                 let mut vars = (**vars).clone();
-                vars.respell(&server_vars, &self.active.tracked, follows);
+                vars.respell(&server_vars, &self.hands.active.tracked, follows);
                 let vars = self.known_vars.share(vars);
                 if let Some(ready) = self.clients.ready_mut(client_key) {
                     ready.session.vars = vars;
@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
             }
             self.startup_parameters_accepted(client_key);
         }
-        self.enqueue(Task::ForwardHeld(client_key));
+        self.hands.enqueue(Task::ForwardHeld(client_key));
         // Other timeouts hold for a request that went along with the settings.
         self.arm_server(server_key);
     }
@@ -83,7 +83,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key).filter(is_lent) else { return };
         let Some(ready) = self.clients.ready(client_key) else { return };
         if differ(&server.session, &ready.session) && server.session.exchange.may_end() {
-            self.catch_up(server_key, client_key, self.now);
+            self.catch_up(server_key, client_key, self.hands.now);
         }
     }
 
@@ -116,7 +116,12 @@ impl<I: Io> Worker<I> {
             return;
         };
         let is_overfull = probe.is_overfull();
-        match conclude(&mut server.session, &mut ready.session, *probe, terms(place, &self.active, self.now)) {
+        match conclude(
+            &mut server.session,
+            &mut ready.session,
+            *probe,
+            terms(place, &self.hands.active, self.hands.now),
+        ) {
             Probed::Functions(knowledge) => {
                 self.learn(server_key, knowledge);
                 if self.keep_or_probe(server_key, client_key) {
@@ -136,7 +141,7 @@ impl<I: Io> Worker<I> {
             let (server, most) = (server.to_string(), ANSWER_BYTES_MAX >> 20);
             let server = server.trim_end();
             let text = format_args!("session has more than is followed ({most} MiB), server {server}");
-            self.log.about(&client, Level::Warning, text);
+            self.hands.log.about(&client, Level::Warning, text);
         }
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(session_effects) = &ready.session.session_effects else { return };
@@ -150,7 +155,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.arm_server(server_key);
-        self.catch_up(server_key, client_key, self.now);
+        self.catch_up(server_key, client_key, self.hands.now);
     }
 
     /// Applies what a probe has reported. Returns whether the server is being sent UNLISTEN now.
@@ -189,7 +194,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = client else { return };
         server.affinity_hold.come_back();
         doubt_what_was_read(&mut server.session, &mut ready.session);
-        server.request_time = self.now;
+        server.request_time = self.hands.now;
         self.arm_server(server_key);
     }
 }

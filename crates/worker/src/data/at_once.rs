@@ -38,7 +38,7 @@ impl<I: Io> Worker<I> {
         if has_all {
             self.unpin_held(key);
         } else {
-            self.enqueue(Task::Pools(Command::Attach { client: key, server, waited: Duration::ZERO }));
+            self.hands.enqueue(Task::Pools(Command::Attach { client: key, server, waited: Duration::ZERO }));
         }
         None
     }
@@ -46,11 +46,15 @@ impl<I: Io> Worker<I> {
     /// Lends a server for the request that these bytes begin with. Returns it, and whether it has the client's settings.
     fn lend_at_once(&mut self, key: Key, bytes: &[u8]) -> Option<(ServerKey, bool)> {
         let is_looked_at = self.spans.is_on() || self.limits.counts_transactions() || self.limits.has_rejected();
-        if is_looked_at || !self.tasks.is_empty() || self.admin.is_resting() || self.admin.lends_no_more().is_some() {
+        if is_looked_at
+            || !self.hands.tasks.is_empty()
+            || self.admin.is_resting()
+            || self.admin.lends_no_more().is_some()
+        {
             return None;
         }
         let kind = whole_request(bytes, self.message_bytes_max())?;
-        if kind == frontend::QUERY && self.active.settings.disable_pqexec {
+        if kind == frontend::QUERY && self.hands.active.settings.disable_pqexec {
             return None;
         }
         let Some(Client { stage: ClientStage::Ready(ready), is_listener: false, tracers: 0, .. }) =
@@ -64,10 +68,10 @@ impl<I: Io> Worker<I> {
         if !ready.is_at_plain_rest() || has_listener {
             return None;
         }
-        let server = self.pools.lend(self.now, ready.pool, key, ready.fingerprint(key))?;
+        let server = self.pools.lend(self.hands.now, ready.pool, key, ready.fingerprint(key))?;
         ready.is_notified = false;
-        ready.link = Link::Waiting(self.now);
-        ready.meter.division.enter(self.now, Phase::Waiting);
+        ready.link = Link::Waiting(self.hands.now);
+        ready.meter.division.enter(self.hands.now, Phase::Waiting);
         let has_all = self.servers.get(server).is_some_and(|server| has_all(&server.session, &ready.session));
         Some((server, has_all))
     }

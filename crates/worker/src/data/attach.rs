@@ -21,7 +21,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Lends a server to a client. Returns whether the client's held bytes may be forwarded now.
     pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) -> bool {
-        let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
+        let since = Time(self.hands.now.0.saturating_sub(waited.as_micros() as u64));
         let (ready, is_listener, tracers) = match self.clients.get_mut(client_key) {
             Some(Client { stage: ClientStage::Ready(ready), is_listener, tracers, .. })
                 if matches!(ready.link, Link::Waiting(_)) =>
@@ -57,7 +57,7 @@ impl<I: Io> Worker<I> {
             server.session.answer_tally = None;
         }
         // The box of the last loan is reused.
-        match (self.active.settings.log_min_duration_transaction, &mut server.course) {
+        match (self.hands.active.settings.log_min_duration_transaction, &mut server.course) {
             (None, None) => {}
             (None, course) => *course = None,
             (Some(_), course) => **course.get_or_insert_default() = Course::default(),
@@ -74,7 +74,7 @@ impl<I: Io> Worker<I> {
         if waited >= WAITED_LONG
             && let Some(place) = self.registry.pool_mut(pool)
         {
-            place.watched.has_waited(self.now, self.active.settings.log_pool_wait, waited);
+            place.watched.has_waited(self.hands.now, self.hands.active.settings.log_pool_wait, waited);
         }
         if tracers != 0 {
             self.trace_loan(client_key, waited);
@@ -91,10 +91,10 @@ impl<I: Io> Worker<I> {
         let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
         let Some(client) = self.clients.get_mut(client_key) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
-        let tracked = &self.active.tracked;
+        let tracked = &self.hands.active.tracked;
         if let Some(vars) = ready.session.vars.with_those_of_server(&server.session.vars, tracked, follows) {
             let out = ready.session.becomes(vars, tracked, &mut self.known_vars);
-            self.io.send(client.conn, out.into());
+            self.hands.io.send(client.conn, out.into());
         }
     }
 }

@@ -44,8 +44,8 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let (Some(entry), Some(address)) = (entry, server.address.clone()) else { return };
-        let made = FunctionsMade { known: (self.id, server.database), dbname: (&*entry.dbname).into(), address };
-        self.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
+        let made = FunctionsMade { known: (self.hands.id, server.database), dbname: (&*entry.dbname).into(), address };
+        self.hands.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
     }
 
     /// A server has changed the catalog: statements that are prepared from now on may mean something else.

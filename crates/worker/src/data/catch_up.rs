@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
     /// Sends a server the settings of its client that differ, and then the client's request: in the same packet, if that is safe.
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
         if self.catches_up(server_key, client_key, since) {
-            self.enqueue(Task::ForwardHeld(client_key));
+            self.hands.enqueue(Task::ForwardHeld(client_key));
         }
     }
 
@@ -38,12 +38,12 @@ impl<I: Io> Worker<I> {
             // A probe was sent meanwhile; the settings are sent after its answer.
             return false;
         }
-        server.request_time = self.now;
+        server.request_time = self.hands.now;
         let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
         let is_same = Rc::ptr_eq(&server.session.vars, &ready.session.vars);
         let follows = is_same || self.registry.pool(server.pool).is_some_and(|place| place.follows);
         let differences =
-            Differences::of(&server.session, &ready.session, &self.active.tracked, follows, function_catalog);
+            Differences::of(&server.session, &ready.session, &self.hands.active.tracked, follows, function_catalog);
         if differences.are_none() {
             server.session.applies_nothing(&ready.session);
             server.lends(client_key, Life::Running);
@@ -68,19 +68,19 @@ impl<I: Io> Worker<I> {
         let may_go_along =
             are_accepted && server.resetting.is_empty() && ready.session.says_one_request(ready.held_in_one_piece());
         let StateMessages { out, is_along, texts } =
-            server.session.apply(&ready.session, client_key, differences, may_go_along, &self.active.tracked);
+            server.session.apply(&ready.session, client_key, differences, may_go_along, &self.hands.active.tracked);
         if out.is_empty() {
             server.lends(client_key, Life::Running);
             return true;
         }
         server.lends(client_key, if is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(since) });
-        ready.meter.division.go_on(self.now, Phase::Waiting, Phase::Settings);
-        self.io.send(server.conn, out.into());
+        ready.meter.division.go_on(self.hands.now, Phase::Waiting, Phase::Settings);
+        self.hands.io.send(server.conn, out.into());
         let along = if is_along { ready.pop_held() } else { None };
-        if self.active.settings.verbose > 0 {
+        if self.hands.active.settings.verbose > 0 {
             let line = self.server_prefix(server_key);
             for sql in &texts {
-                self.log.about(&line, Level::Debug, format_args!("varcache_apply: {sql}"));
+                self.hands.log.about(&line, Level::Debug, format_args!("varcache_apply: {sql}"));
             }
         }
         if is_traced {
@@ -99,12 +99,19 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return false };
         let place = self.registry.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
         // At its end the server would be probed, and the server's settings are not those of the client.
-        if self.active.settings.session_verify || place.is_none() || server.dedicated.is_some() {
+        if self.hands.active.settings.session_verify || place.is_none() || server.dedicated.is_some() {
             return false;
         }
         let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
-        let (request, tracked) = (ready.held_in_one_piece(), &self.active.tracked);
-        ready.session.needs_nothing(&server.session, request, &mut self.texts, tracked, function_catalog, self.now)
+        let (request, tracked) = (ready.held_in_one_piece(), &self.hands.active.tracked);
+        ready.session.needs_nothing(
+            &server.session,
+            request,
+            &mut self.texts,
+            tracked,
+            function_catalog,
+            self.hands.now,
+        )
     }
 
     /// Sends a server a request that depends on none of the client's settings.
@@ -127,7 +134,9 @@ impl<I: Io> Worker<I> {
         };
         if !ready.are_parameters_accepted && place.accepted_parameters.latest.as_ref().is_some_and(is_latest) {
             ready.are_parameters_accepted = true;
-        } else if !ready.are_parameters_accepted && place.accepted_parameters.has(hash(ready, &self.active.tracked)) {
+        } else if !ready.are_parameters_accepted
+            && place.accepted_parameters.has(hash(ready, &self.hands.active.tracked))
+        {
             ready.are_parameters_accepted = true;
             place.accepted_parameters.latest =
                 ready.session.initial_overrides.is_none().then(|| ready.session.initial_vars.clone());
@@ -139,7 +148,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn startup_parameters_accepted(&mut self, key: ClientKey) {
         let Some(ready) = self.clients.ready_mut(key) else { return };
         if !std::mem::replace(&mut ready.are_parameters_accepted, true) {
-            let hash = hash(ready, &self.active.tracked);
+            let hash = hash(ready, &self.hands.active.tracked);
             if let Some(place) = self.registry.pool_mut(ready.pool) {
                 place.accepted_parameters.add(hash);
             }

@@ -129,12 +129,12 @@ impl<I: Io> Worker<I> {
             ready.claimed = before.filter(|before| before.is_all_until_sync(bytes, 0));
             return;
         }
-        let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
-        let next = self.now + PROMPT;
+        let dialect = self.texts.dialect(&ready.session.vars, &self.hands.active.tracked);
+        let next = self.hands.now + PROMPT;
         let claimed = begins(bytes, before.as_deref(), dialect);
-        ready.claimed = claimed.map(|claimed| Box::new(Claimed { since: self.now, next, ..claimed }));
+        ready.claimed = claimed.map(|claimed| Box::new(Claimed { since: self.hands.now, next, ..claimed }));
         if ready.claimed.is_some() {
-            self.timers.insert(next, Timer::Claim(key));
+            self.hands.timers.insert(next, Timer::Claim(key));
         }
     }
 
@@ -145,11 +145,13 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server) else { return };
         // PostgreSQL may not have begun to execute messages that no Sync follows.
         let is_executed = !server.session.exchange.owes_client_nothing() && !server.session.exchange.wants_sync();
-        let (Some(address), true) = (server.address.clone(), is_executed && claimed.next <= self.now) else { return };
+        let (Some(address), true) = (server.address.clone(), is_executed && claimed.next <= self.hands.now) else {
+            return;
+        };
         let claim = claimed.claim.clone();
-        claimed.next = self.now + ROUND;
-        if self.now.since(claimed.since) < PATIENCE {
-            self.timers.insert(claimed.next, Timer::Claim(key));
+        claimed.next = self.hands.now + ROUND;
+        if self.hands.now.since(claimed.since) < PATIENCE {
+            self.hands.timers.insert(claimed.next, Timer::Claim(key));
         }
         let phase = Phase::Waits(self.client_prefix(key));
         self.post_claim_progress(ClaimProgress { claim, address, phase });
@@ -165,7 +167,7 @@ impl<I: Io> Worker<I> {
 
     fn post_claim_progress(&self, progress: ClaimProgress) {
         let progress = Arc::new(progress);
-        self.posts.workers.iter().for_each(|post| post(ToWorker::ClaimProgress(progress.clone())));
+        self.hands.posts.workers.iter().for_each(|post| post(ToWorker::ClaimProgress(progress.clone())));
     }
 }
 

@@ -62,9 +62,9 @@ impl<I: Io> Worker<I> {
         let line = self.client_prefix(key);
         self.report_refused_login(key, fault);
         self.close_line(key, &text);
-        if self.active.settings.log_pooler_errors {
+        if self.hands.active.settings.log_pooler_errors {
             let detail = fault.logged_detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
-            self.log.about(&line, Level::Warning, format_args!("pooler error: {text}{detail}"));
+            self.hands.log.about(&line, Level::Warning, format_args!("pooler error: {text}{detail}"));
         }
         self.close_with_words(key, fault);
     }
@@ -82,10 +82,10 @@ impl<I: Io> Worker<I> {
         if !self.is_answer_torn(client) {
             fault.write(&mut out);
         }
-        self.io.send(conn, out.into());
+        self.hands.io.send(conn, out.into());
         self.let_go(key);
         self.forget_client(key);
-        self.io.close(conn, Close::AfterSending);
+        self.hands.io.close(conn, Close::AfterSending);
     }
 
     /// Whether a client is in the middle of a message from its server, so that it would read an error of ours as a part
@@ -111,28 +111,28 @@ impl<I: Io> Worker<I> {
         }
         self.let_go(key);
         self.forget_client(key);
-        self.io.close(conn, Close::AfterSending);
+        self.hands.io.close(conn, Close::AfterSending);
     }
 
     /// Closes a client that has nothing to give back; the reason is logged only where `verbose` is on.
     pub(crate) fn drop_client(&mut self, key: Key, why: &str) {
         if let Some(client) = self.clients.get(key) {
             let conn = client.conn;
-            if self.active.settings.verbose > 0 {
+            if self.hands.active.settings.verbose > 0 {
                 self.log_client(key, Level::Debug, format_args!("closing because: {why}"));
             }
             self.count_login_end(key, LoginOutcome::Refused);
             self.forget_client(key);
-            self.io.close(conn, Close::AfterSending);
+            self.hands.io.close(conn, Close::AfterSending);
         }
     }
 
     fn close_line(&mut self, key: Key, why: &str) {
-        if !self.active.settings.log_disconnections {
+        if !self.hands.active.settings.log_disconnections {
             return;
         }
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
-        let age = self.now.since(client.since).as_secs();
+        let age = self.hands.now.since(client.since).as_secs();
         self.log_client(key, Level::Log, format_args!("closing because: {why} (age={age}s)"));
     }
 
@@ -170,20 +170,20 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forget_client(&mut self, key: Key) {
         let Some(client) = self.clients.remove(key) else { return };
         if let Some((timer, _)) = client.timer {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
         match &client.stage {
             ClientStage::Ready(ready) => {
                 let name = ready.cancel_key.name();
                 self.cancel.retire(&name);
                 let named = self.named_by(name);
-                if named != self.id {
-                    (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
+                if named != self.hands.id {
+                    (self.hands.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
                 }
             }
             ClientStage::Console(console) => {
                 self.cancel.retire(&console.cancel_key().name());
-                (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
+                (self.hands.posts.control)(ToControl::ConsoleLeft { from: self.hands.id, client: key });
             }
             ClientStage::Login(login) => self.withdraw_question(key, login.waits()),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => {}
@@ -197,13 +197,13 @@ impl<I: Io> Worker<I> {
 
     /// A client that logs in goes: nobody needs the answer of the control thread any more that it waits for.
     fn withdraw_question(&mut self, client: Key, waits: &LoginWait) {
-        let from = self.id;
+        let from = self.hands.id;
         match waits {
             LoginWait::Secret(_) | LoginWait::SecretAgain(_) => {
-                (self.posts.control)(ToControl::SecretUnneeded { from, client });
+                (self.hands.posts.control)(ToControl::SecretUnneeded { from, client });
             }
-            LoginWait::Verdict(..) => (self.posts.control)(ToControl::ExternalAuthUnneeded { from, client }),
-            LoginWait::SystemUser { .. } => (self.posts.control)(ToControl::SystemUserUnneeded { from, client }),
+            LoginWait::Verdict(..) => (self.hands.posts.control)(ToControl::ExternalAuthUnneeded { from, client }),
+            LoginWait::SystemUser { .. } => (self.hands.posts.control)(ToControl::SystemUserUnneeded { from, client }),
             LoginWait::Hash(hashing) => self.hash_unneeded(client, hashing.user()),
             _ => {}
         }
@@ -218,12 +218,16 @@ impl<I: Io> Worker<I> {
         }
         let fault = match why {
             Refusal::QueryWaitTimeout(why) => {
-                let since = self.clients.get(key).map_or(self.now, |client| client.last_received);
+                let since = self.clients.get(key).map_or(self.hands.now, |client| client.last_received);
                 if let Some(place) = pool.and_then(|pool| self.registry.pool_mut(pool)) {
-                    place.watched.has_waited(self.now, self.active.settings.log_pool_wait, self.now.since(since));
+                    place.watched.has_waited(
+                        self.hands.now,
+                        self.hands.active.settings.log_pool_wait,
+                        self.hands.now.since(since),
+                    );
                 }
                 let why = pool.and_then(|pool| self.unserved(pool, why));
-                Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs(), why }
+                Fault::QueryWaitTimeout { secs: self.hands.now.since(since).as_secs(), why }
             }
             Refusal::LoginFailed(Failure { kind, text, sqlstate, detail, hint, whose }) => {
                 let sqlstate = sqlstate.filter(|_| kind == FailureKind::Refused).unwrap_or(*b"08P01");
@@ -292,9 +296,9 @@ impl<I: Io> Worker<I> {
     /// Tells the control thread if no console client is left who could resume a suspended process.
     pub(crate) fn mind_consoles(&mut self) {
         let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
-        let is_here = self.active.homes.home_of(CONSOLE) == self.id;
+        let is_here = self.hands.active.homes.home_of(CONSOLE) == self.hands.id;
         if is_here && !self.clients.iter().any(|(_, client)| is_console(client)) {
-            (self.posts.control)(ToControl::ConsolesGone);
+            (self.hands.posts.control)(ToControl::ConsolesGone);
         }
     }
 }

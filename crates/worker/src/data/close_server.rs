@@ -46,10 +46,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn drop_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
         self.report_closed_server(key, cause, why);
         self.count_lost_server(key, cause, why);
-        if self.active.settings.log_disconnections
+        if self.hands.active.settings.log_disconnections
             && let Some(server) = self.servers.get(key)
         {
-            let age = self.now.since(server.since).as_secs();
+            let age = self.hands.now.since(server.since).as_secs();
             self.log_server(key, Level::Log, format_args!("closing because: {why} (age={age}s)"));
         }
         self.unpledge(key);
@@ -61,24 +61,24 @@ impl<I: Io> Worker<I> {
             place.measured.lives.closes(cause);
         }
         if let Some((timer, _)) = server.timer {
-            self.timers.remove(timer);
+            self.hands.timers.remove(timer);
         }
         if matches!(&server.stage, ServerStage::Login(login) if login.is_awaiting_salted()) {
-            (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Server(key) });
+            (self.hands.posts.control)(ToControl::HashUnneeded { from: self.hands.id, asker: HashAsker::Server(key) });
         }
         if matches!(server.stage, ServerStage::Securing(_)) {
             // The last TLS messages are still to be sent.
-            self.io.close(server.conn, Close::AfterSending);
+            self.hands.io.close(server.conn, Close::AfterSending);
         } else if hears
             || server.session.exchange.owes_nothing()
                 && !matches!(server.stage, ServerStage::Connecting(_) | ServerStage::Resolving)
         {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::TERMINATE);
-            self.io.send(server.conn, out.into());
-            self.io.close(server.conn, Close::AfterSending);
+            self.hands.io.send(server.conn, out.into());
+            self.hands.io.close(server.conn, Close::AfterSending);
         } else {
-            self.io.close(server.conn, Close::Now);
+            self.hands.io.close(server.conn, Close::Now);
         }
     }
 

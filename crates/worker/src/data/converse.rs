@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
         let lines_up = self.lines_up(key);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.last_received = self.now;
+        server.last_received = self.hands.now;
         let (is_full, is_slowed) = (server.is_full, server.is_slowed);
         self.registry.databases[server.database as usize].totals.sent += chunk.len() as u64;
         match server.stage {
@@ -164,14 +164,14 @@ impl<I: Io> Worker<I> {
         }
         let is_statement = |place: &PoolPlace| place.mode == Mode::Statement;
         let mut answers = Answers {
-            tracked: &self.active.tracked,
+            tracked: &self.hands.active.tracked,
             known: &mut self.known_vars,
             shares_parameters,
             is_listener,
             is_statement_mode: server.dedicated.is_none() && self.registry.pool(server.pool).is_some_and(is_statement),
             withholds,
         };
-        let mut to_client = Given { io: &mut self.io, conn, chunk, is_any: false };
+        let mut to_client = Given { io: &mut self.hands.io, conn, chunk, is_any: false };
         let heard = answers.hear(session, &mut server.session, chunk.bytes(), place, &mut to_client);
         if let Some(client) = client_key.filter(|_| to_client.is_any) {
             self.mind_flow_to_client(client, key);
@@ -189,7 +189,7 @@ impl<I: Io> Worker<I> {
             server.session.is_applied_along = false;
             let place = &mut self.registry.databases[server.database as usize];
             has_made_functions = server.tell_of_catalog(place, &mut self.registry.scopes, is_asked_behind);
-            ends = server.count_ends(self.now, &mut place.totals);
+            ends = server.count_ends(self.hands.now, &mut place.totals);
         }
         let client = server.client();
         if server.sampled.is_some() {

@@ -34,8 +34,8 @@ impl<I: Io> Worker<I> {
         let is_linked = matches!(&client.stage, ClientStage::Ready(ready) if ready.has_loan_of(key));
         assert!(is_linked, "an answer was to be given to a client that has another server");
         let conn = client.conn;
-        let chunk = unpinned_for(&self.io, conn, chunk);
-        self.io.send(conn, chunk);
+        let chunk = unpinned_for(&self.hands.io, conn, chunk);
+        self.hands.io.send(conn, chunk);
         self.mind_flow_to_client(client_key, key);
     }
 
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
     /// others.
     pub(crate) fn unpinned(&self, chunk: Chunk) -> Chunk {
         let Chunk::Span(span) = &chunk else { return chunk };
-        let (all, free) = self.io.buffers();
+        let (all, free) = self.hands.io.buffers();
         if span.len() > COPIED_BYTES_MAX && free * 2 > all { chunk } else { Chunk::Own((&**span).into()) }
     }
 
@@ -61,8 +61,8 @@ impl<I: Io> Worker<I> {
     /// Pauses a client whose bytes its server does not take as fast as they come.
     pub(crate) fn mind_flow_to_server(&mut self, client: Key, server: ServerKey) {
         let Some(row) = self.servers.get(server) else { return };
-        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
-            self.io.tell_when_drained(row.conn);
+        if self.hands.io.unsent(row.conn) > QUEUE_BYTES_MARK {
+            self.hands.io.tell_when_drained(row.conn);
             let is_copying = row.session.exchange.is_copying_in();
             self.pause_client(client);
             if is_copying {
@@ -80,8 +80,8 @@ impl<I: Io> Worker<I> {
         };
         let Some(ready) = server.client().and_then(|client| self.clients.ready_mut(client)) else { return };
         if ready.replication.is_none() && !ready.is_paused {
-            ready.meter.division.go_on(self.now, Phase::FirstByte, Phase::Thinking);
-            ready.meter.division.go_on(self.now, Phase::Streaming, Phase::Thinking);
+            ready.meter.division.go_on(self.hands.now, Phase::FirstByte, Phase::Thinking);
+            ready.meter.division.go_on(self.hands.now, Phase::Streaming, Phase::Thinking);
         }
     }
 
@@ -92,18 +92,18 @@ impl<I: Io> Worker<I> {
         if let ClientStage::Ready(ready) = &mut row.stage {
             let division = &mut ready.meter.division;
             let before = if row.tracers != 0 { division.present() } else { None };
-            division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
+            division.go_on(self.hands.now, Phase::FirstByte, Phase::Streaming);
             if let Some((Phase::FirstByte, since)) = before {
-                let after = self.now.since(since);
+                let after = self.hands.now.since(since);
                 self.trace(client, |_, _| Some(What::Answers { after }));
             }
         }
-        if is_too_slow(self.io.unsent(conn) > QUEUE_BYTES_MARK) {
-            self.io.tell_when_drained(conn);
+        if is_too_slow(self.hands.io.unsent(conn) > QUEUE_BYTES_MARK) {
+            self.hands.io.tell_when_drained(conn);
             if let Some(row) = self.servers.get_mut(server)
                 && !std::mem::replace(&mut row.is_paused, true)
             {
-                self.io.pause(row.conn);
+                self.hands.io.pause(row.conn);
                 self.enters_from(client, Phase::Streaming, Phase::Blocked);
             }
         }
@@ -122,7 +122,7 @@ impl<I: Io> Worker<I> {
         if server.session.exchange.wants_sync() {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::FLUSH);
-            self.io.send(server.conn, out.into());
+            self.hands.io.send(server.conn, out.into());
         }
     }
 
@@ -135,7 +135,7 @@ impl<I: Io> Worker<I> {
         };
         server.is_full = false;
         if let Some(client) = server.client() {
-            self.enqueue(Task::ForwardHeld(client));
+            self.hands.enqueue(Task::ForwardHeld(client));
         }
     }
 
@@ -166,14 +166,14 @@ impl<I: Io> Worker<I> {
             return;
         }
         let how = if server.is_slowed { Receive::Once } else { Receive::Stream };
-        self.io.pause(server.conn);
-        self.io.receive(server.conn, how);
+        self.hands.io.pause(server.conn);
+        self.hands.io.receive(server.conn, how);
     }
 
     pub(crate) fn pause_client(&mut self, key: Key) {
         let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         if !std::mem::replace(&mut ready.is_paused, true) {
-            self.io.pause(*conn);
+            self.hands.io.pause(*conn);
         }
     }
 
@@ -190,7 +190,7 @@ impl<I: Io> Worker<I> {
             }
         }
         if let Some(how) = ready.receives() {
-            self.io.receive(*conn, how);
+            self.hands.io.receive(*conn, how);
         }
     }
 
@@ -198,7 +198,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         if resumes_reading(std::mem::take(&mut server.is_paused)) {
             if !server.is_silenced() {
-                self.io.receive(server.conn, Receive::Stream);
+                self.hands.io.receive(server.conn, Receive::Stream);
             }
             if let Some(client) = server.client() {
                 self.enters_from(client, Phase::Blocked, Phase::Streaming);
@@ -232,13 +232,13 @@ impl<I: Io> Worker<I> {
             && let Some(server) = self.servers.get_mut(key)
         {
             server.is_paused = false;
-            self.io.receive(server.conn, Receive::Stream);
+            self.hands.io.receive(server.conn, Receive::Stream);
         }
     }
 
     pub(crate) fn send_to_client(&mut self, key: Key, out: Vec<u8>) {
         if let Some(client) = self.clients.get(key).filter(|_| !out.is_empty()) {
-            self.io.send(client.conn, out.into());
+            self.hands.io.send(client.conn, out.into());
         }
     }
 }

@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         }
         let length_max = self.message_bytes_max();
         let one_by_one = self.limits.counts_transactions() && self.goes_one_by_one(key);
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let client = self.clients.get_mut(key)?;
         let ClientStage::Ready(ready) = &mut client.stage else { return None };
         let server = self.servers.get_mut(server_key)?;
@@ -75,7 +75,7 @@ impl<I: Io> Worker<I> {
         let DatabasePlace { totals, function_catalog, changes, .. } =
             &mut self.registry.databases[server.database as usize];
         let mut requests = Requests {
-            now: self.now,
+            now: self.hands.now,
             client: key,
             length_max,
             statements_max: if follows_statements { settings.max_prepared_statements as usize } else { 0 },
@@ -89,35 +89,35 @@ impl<I: Io> Worker<I> {
             changes: *changes,
             statement_registry: &mut self.statement_registry,
             texts: &mut self.texts,
-            tracked: &self.active.tracked,
+            tracked: &self.hands.active.tracked,
             function_catalog,
             scopes: &mut self.registry.scopes,
         };
         let conn = server.conn;
-        let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
+        let mut to_server = Parts { io: &mut self.hands.io, conn, chunk: &chunk };
         let begins_with_message = ready.session.scanner.is_between();
         let was_copying = server.session.exchange.is_copying_in();
         let Forwarded { unsent, mut next_step, waits, begun, tally, makes_functions, is_alone } =
             requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
         totals.add_statements(tally);
-        server.queries_begin(begun, self.now, totals);
+        server.queries_begin(begun, self.hands.now, totals);
         if begun > 0 {
             let bytes = if begins_with_message { chunk.bytes() } else { &[] };
             if settings.log_min_duration_transaction.is_none() {
                 server.course = None;
             } else if let Some(course) = &mut server.course {
                 let before = ready.meter.division.present().map(|(phase, _)| phase);
-                course.request(self.now, before, server.answered, bytes);
+                course.request(self.hands.now, before, server.answered, bytes);
             }
-            ready.meter.division.enter(self.now, Phase::FirstByte);
+            ready.meter.division.enter(self.hands.now, Phase::FirstByte);
             server.request_head.note(bytes);
-            if let Some(weight) = self.sampler.begins(self.now) {
-                let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
-                server.look_at_statement(ready, bytes, weight, dialect, self.now);
+            if let Some(weight) = self.sampler.begins(self.hands.now) {
+                let dialect = self.texts.dialect(&ready.session.vars, &self.hands.active.tracked);
+                server.look_at_statement(ready, bytes, weight, dialect, self.hands.now);
             }
         } else if was_copying && !server.session.exchange.is_copying_in() {
             // The client has sent CopyDone or CopyFail: the server works on the rest.
-            ready.meter.division.go_on(self.now, Phase::Thinking, Phase::FirstByte);
+            ready.meter.division.go_on(self.hands.now, Phase::Thinking, Phase::FirstByte);
         }
         let tracers = client.tracers;
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
@@ -137,10 +137,10 @@ impl<I: Io> Worker<I> {
             _ => None,
         };
         if unsent == (0..chunk.len()) {
-            let chunk = unpinned_for(&self.io, conn, chunk);
-            self.io.send(conn, chunk);
+            let chunk = unpinned_for(&self.hands.io, conn, chunk);
+            self.hands.io.send(conn, chunk);
         } else {
-            send_part(&mut self.io, conn, &chunk, unsent);
+            send_part(&mut self.hands.io, conn, &chunk, unsent);
         }
         if makes_functions {
             self.tell_of_functions(server_key);
@@ -163,7 +163,7 @@ impl<I: Io> Worker<I> {
                 self.mind_flow_to_server(key, server_key);
                 // These bytes may be the rest of something that the server no longer waits for, such as a failed COPY.
                 if self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end()) {
-                    self.enqueue(Task::EndLoan { server: server_key, client: key });
+                    self.hands.enqueue(Task::EndLoan { server: server_key, client: key });
                 } else {
                     self.arm_server(server_key);
                 }

@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
                 let is_full = held.len() > HELD_BYTES_MAX;
                 if is_first && matches!(ready.link, Link::Loan(_)) && ready.meter.division.present().is_none() {
                     // The server is probed, or given the client's settings, before this request.
-                    ready.meter.division.enter(self.now, Phase::Settings);
+                    ready.meter.division.enter(self.hands.now, Phase::Settings);
                 }
                 if ready.link == Link::None && ready.listen_wait.is_none() {
                     self.want_when_whole(key);
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
             if is_behind {
-                self.io.tell_when_drained(*conn);
+                self.hands.io.tell_when_drained(*conn);
                 self.pause_client(key);
                 return;
             }

@@ -38,8 +38,8 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
-        leave_unsent(&mut ready.held, &mut self.io, server.conn);
-        let reset = reset_of(&self.pools, &self.active, server.pool);
+        leave_unsent(&mut ready.held, &mut self.hands.io, server.conn);
+        let reset = reset_of(&self.pools, &self.hands.active, server.pool);
         let ended = server.session.is_left(&mut ready.session, reset);
         self.take_back(server_key, ended);
     }
@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
     /// Gives a clean server back to its pool.
     pub(crate) fn give_back(&mut self, server: ServerKey) {
         let fingerprint = self.servers.get(server).map(Server::fingerprint).unwrap_or_default();
-        if self.pools.take_back(self.now, server, fingerprint) {
+        if self.pools.take_back(self.hands.now, server, fingerprint) {
             return;
         }
         self.tell_pools(Event::Returned { server, as_: Return::Clean, fingerprint });

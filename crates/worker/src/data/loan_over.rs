@@ -38,7 +38,7 @@ impl<I: Io> Worker<I> {
             || self.registry.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
         if is_session {
             self.arm_server(server_key);
-            if ends_obsolete(self.active.settings.server_fast_close) {
+            if ends_obsolete(self.hands.active.settings.server_fast_close) {
                 self.close_obsolete_session(server_key);
             }
             return false;
@@ -78,7 +78,7 @@ impl<I: Io> Worker<I> {
     /// Closes a server and its client in session mode if the server is obsolete and stands between two transactions
     /// (`server_fast_close`).
     pub(crate) fn close_obsolete_session(&mut self, key: ServerKey) {
-        if !self.active.settings.server_fast_close || !self.pools.is_obsolete(key) {
+        if !self.hands.active.settings.server_fast_close || !self.pools.is_obsolete(key) {
             return;
         }
         let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
@@ -103,7 +103,7 @@ impl<I: Io> Worker<I> {
             is_traced = *tracers != 0;
             is_timed |= ready.session.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest());
         }
-        match server.session.ends(|| reset_of(&self.pools, &self.active, server.pool)) {
+        match server.session.ends(|| reset_of(&self.pools, &self.hands.active, server.pool)) {
             Ended::Clean => {
                 server.stage = ServerStage::Idle;
                 self.unlink_flow(client_key, server_key);
@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
         }
         // What the client sent meanwhile begins its next request, if it has read most of its answers.
         if has_held && !self.is_behind(client_key) {
-            self.enqueue(Task::ForwardHeld(client_key));
+            self.hands.enqueue(Task::ForwardHeld(client_key));
         }
         if is_timed {
             self.arm_client(client_key);

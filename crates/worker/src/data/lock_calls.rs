@@ -28,9 +28,9 @@ impl<I: Io> Worker<I> {
         if !self.registry.pool(server.pool).is_some_and(|place| place.follows) {
             return false;
         }
-        let is_verified = self.active.settings.session_verify;
+        let is_verified = self.hands.active.settings.session_verify;
         let known = is_verified.then(|| server.session.overrides.as_deref().cloned().unwrap_or_default());
-        let now = self.now;
+        let now = self.hands.now;
         let Some(session_effects) =
             self.session_effects_of(client_key).filter(|session_effects| session_effects.is_asked_for())
         else {

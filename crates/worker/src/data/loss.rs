@@ -25,9 +25,13 @@ impl<I: Io> Worker<I> {
         let said = body.map(Notice::parse);
         match &said {
             Some(Notice { severity, message, .. }) => {
-                self.log.about(&line, Level::Warning, format_args!("server said: {severity}: {message}"));
+                self.hands.log.about(&line, Level::Warning, format_args!("server said: {severity}: {message}"));
             }
-            None => self.log.about(&line, Level::Warning, format_args!("server said an error that has not come whole")),
+            None => self.hands.log.about(
+                &line,
+                Level::Warning,
+                format_args!("server said an error that has not come whole"),
+            ),
         }
         if said.as_ref().is_some_and(|said| said.sqlstate == IDLE_SESSION_TIMEOUT) {
             self.tell_pools(Event::EndedIdle { server: key });
@@ -74,7 +78,7 @@ impl<I: Io> Worker<I> {
             (server.client(), !matches!(server.stage, ServerStage::Idle | ServerStage::Cleaning(_)));
         let (line, host) = (self.server_prefix(key), server.host.clone());
         let text = format_args!("{ENDLESS}, it is closed (host {host}, more than {} MiB)", OWN_ANSWER_BYTES_MAX >> 20);
-        self.log.about(&line, Level::Error, text);
+        self.hands.log.about(&line, Level::Error, text);
         match client {
             Some(client) => {
                 self.lose_server(key, Closed::Dirty, ENDLESS);
@@ -116,7 +120,7 @@ impl<I: Io> Worker<I> {
     fn log_last_words(&mut self, key: ServerKey) {
         let line = self.server_prefix(key);
         if let Some(words) = self.servers.get(key).and_then(|server| server.session.last_words.as_deref()) {
-            self.log.about(&line, Level::Warning, format_args!("server said: {words}"));
+            self.hands.log.about(&line, Level::Warning, format_args!("server said: {words}"));
         }
     }
 

@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
         let is_behind_error = is_ours && is_lent && notice.sqlstate == IN_FAILED_SQL_TRANSACTION;
         let level = if is_wanted || is_behind_error { Level::Debug } else { Level::Warning };
         let (severity, message) = (&notice.severity, &notice.message);
-        self.log.about(&line, level, format_args!("{what}: {severity}: {message}"));
+        self.hands.log.about(&line, level, format_args!("{what}: {severity}: {message}"));
         if is_ours && notice.is_fatal() {
             // The server has failed, not only our query.
             self.server_gone(key);
@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
     /// it is logged once in a while only.
     fn reset_failed(&mut self, key: ServerKey, notice: &Notice) -> bool {
         let Some(server) = self.servers.get(key).filter(|_| !notice.is_fatal()) else { return false };
-        let (exchange, settings) = (&server.session.exchange, &self.active.settings);
+        let (exchange, settings) = (&server.session.exchange, &self.hands.active.settings);
         let of_pool = settings.server_reset_query.as_ref().map(|reset| reset.at_work(exchange.owed()));
         let statement = match &server.stage {
             ServerStage::Cleaning(cleaning) if cleaning.query() == Some(Query::Reset) => of_pool,
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
         };
         let Some(statement) = statement.map(Box::<str>::from) else { return false };
         let place = self.registry.pool_mut(server.pool);
-        if let Some(count) = place.and_then(|place| place.failed_resets.happens(self.now, RESET_TOLD_EVERY)) {
+        if let Some(count) = place.and_then(|place| place.failed_resets.happens(self.hands.now, RESET_TOLD_EVERY)) {
             let Notice { severity, message, .. } = notice;
             let closed = match count {
                 1 => "the server is closed".to_owned(),
@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get(key).filter(|server| !notice.is_fatal() && server.client().is_some());
         let Some(server) = server.filter(|server| server.session.cannot_be_reset(is_cancelled)) else { return false };
         let place = self.registry.pool_mut(server.pool);
-        if let Some(count) = place.and_then(|place| place.refused_resets.happens(self.now, RESET_TOLD_EVERY)) {
+        if let Some(count) = place.and_then(|place| place.refused_resets.happens(self.hands.now, RESET_TOLD_EVERY)) {
             let Notice { severity, message, .. } = notice;
             let more = if count > 1 { format!(" ({count} times since the last such line)") } else { String::new() };
             let text = format_args!(
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
     /// A query of our own failed.
     fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let since = server.session.life.waits_since().unwrap_or(self.now);
+        let since = server.session.life.waits_since().unwrap_or(self.hands.now);
         let failed = server.session.ours_failed(notice.sqlstate == QUERY_CANCELED);
         match (&server.stage, failed) {
             (&ServerStage::Lent { client }, Failed::CancelledAlong) => {
@@ -189,8 +189,8 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(client_key) else { return };
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");
-        self.io.send(client.conn, out.into());
-        self.enqueue(Task::ForwardHeld(client_key));
+        self.hands.io.send(client.conn, out.into());
+        self.hands.enqueue(Task::ForwardHeld(client_key));
         self.resume_client(client_key);
     }
 }

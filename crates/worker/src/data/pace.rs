@@ -34,9 +34,9 @@ impl<I: Io> Worker<I> {
             Pace::Stream | Pace::Once { .. } => Pace::Stream,
         };
         if ready.pace == Pace::Waits {
-            self.io.pause(*conn);
+            self.hands.io.pause(*conn);
         } else if let Some(how) = ready.receives() {
-            self.io.receive(*conn, how);
+            self.hands.io.receive(*conn, how);
         }
     }
 
@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
         };
         ready.pace = pace;
         let how = ready.receives();
-        how.into_iter().for_each(|how| self.io.receive(*conn, how));
+        how.into_iter().for_each(|how| self.hands.io.receive(*conn, how));
         how.is_some()
     }
 }

@@ -15,7 +15,7 @@ use crate::still::{NOW, StillWorker};
 /// Puts in a client whose bytes have no other consequence: it is about to leave.
 fn client(still: &mut StillWorker, number: u32) -> Key {
     let worker = &mut still.worker;
-    let vars = Rc::new(Vars::new(&worker.active.tracked));
+    let vars = Rc::new(Vars::new(&worker.hands.active.tracked));
     let cancel_key = CancelKey::parse(&[number as u8; 8]).expect("a key");
     let ready = Ready::new(Key::NOWHERE, ClientSession::new(0, vars), cancel_key);
     let client = Client {

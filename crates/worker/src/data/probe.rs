@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let place = self.registry.pool(server.pool).filter(|place| place.follows);
-        let Some(terms) = place.map(|place| terms(place, &self.active, self.now)) else { return false };
+        let Some(terms) = place.map(|place| terms(place, &self.hands.active, self.hands.now)) else { return false };
         let Some(reset) = apply_effects(&mut server.session, &mut ready.session, terms) else { return false };
         if let Some(vars) = reset {
             self.go_back(client_key, vars);
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         }
         if !self.move_channels(server_key, client_key) {
             self.arm_server(server_key);
-            self.catch_up(server_key, client_key, self.now);
+            self.catch_up(server_key, client_key, self.hands.now);
         }
         false
     }
@@ -78,8 +78,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn go_back(&mut self, key: ClientKey, vars: Vars) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
-        let out = ready.session.becomes(vars, &self.active.tracked, &mut self.known_vars);
-        self.io.send(client.conn, out.into());
+        let out = ready.session.becomes(vars, &self.hands.active.tracked, &mut self.known_vars);
+        self.hands.io.send(client.conn, out.into());
         if self.tracers.is_any() {
             self.find_tracers(key);
         }
@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get(server_key)?;
         let client = self.clients.get(client_key)?;
         let ready = client.ready()?;
-        let terms = terms(self.registry.pool(server.pool)?, &self.active, self.now);
+        let terms = terms(self.registry.pool(server.pool)?, &self.hands.active, self.hands.now);
         ready.session.question(client.since, terms, &self.registry.databases[server.database as usize].function_catalog)
     }
 
@@ -109,16 +109,20 @@ impl<I: Io> Worker<I> {
         server.session.exchange.asks_ours();
         server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
         server.session.life.becomes(Life::Probing(Box::new(probe)));
-        server.request_time = self.now;
-        self.io.send(server.conn, out.into());
+        server.request_time = self.hands.now;
+        self.hands.io.send(server.conn, out.into());
     }
 
     pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
         let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
         self.registry.scopes += 1;
         let function_catalog = &mut self.registry.databases[row.database as usize].function_catalog;
-        let what = match function_catalog.learn(knowledge, row.session.creations_asked, self.now, self.registry.scopes)
-        {
+        let what = match function_catalog.learn(
+            knowledge,
+            row.session.creations_asked,
+            self.hands.now,
+            self.registry.scopes,
+        ) {
             None | Some(Unread::Nothing) => return,
             Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
             Some(Unread::All) => "more functions than are read: any statement may do anything",
@@ -159,7 +163,7 @@ impl<I: Io> Worker<I> {
     /// Has a server probed at the end of a transaction that has touched nothing, if `session_verify` is on; returns
     /// whether it is to be.
     pub(crate) fn verify_untouched(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        if !self.active.settings.session_verify {
+        if !self.hands.active.settings.session_verify {
             return false;
         }
         let Some(server) = self.servers.get(server_key) else { return false };

@@ -28,19 +28,19 @@ impl<I: Io> Worker<I> {
             server.session.repeatable.forget();
             let mut out = Vec::new();
             write_cancelled(&mut out, "canceling statement due to user request", "Its plan was being made anew.");
-            self.io.send(*conn, out.into());
+            self.hands.io.send(*conn, out.into());
             return false;
         }
         let bytes = server.session.repeatable.begin_deallocation();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
-        server.session.life.becomes(Life::Deallocating(self.now));
-        server.ask(&mut self.io, "DEALLOCATE ALL");
+        server.session.life.becomes(Life::Deallocating(self.hands.now));
+        server.ask(&mut self.hands.io, "DEALLOCATE ALL");
         server.session.preparing = Box::default();
         self.uncount(key);
         if let Some(server) = self.servers.get_mut(key) {
             (server.query_since, server.xact_since) = (None, None);
         }
-        if self.active.settings.verbose > 0 {
+        if self.hands.active.settings.verbose > 0 {
             self.log_server(key, Level::Debug, format_args!("plans are out of date: statements are prepared anew"));
         }
         self.arm_server(key);

@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
         }
         let rules = self.registry.pool(server.pool).map(|place| &place.pin_rules);
         let is_refused = rules.is_none_or(|rules| rules.policy(Kind::Sequence) == Policy::Reject);
-        let hold = self.active.settings.sequence_hold_time.filter(|_| !is_refused);
+        let hold = self.hands.active.settings.sequence_hold_time.filter(|_| !is_refused);
         let function_catalog = &mut self.registry.databases[server.database as usize].function_catalog;
         let session_effects = ready.session.session_effects.get_or_insert_default();
         let mut is_new = false;
@@ -42,10 +42,10 @@ impl<I: Io> Worker<I> {
                     function_catalog.numbers.in_vain(&before);
                 }
                 let hold = hold.filter(|_| function_catalog.numbers.is_worth_it(session_effects.drawn_by()));
-                server.session.sequences_until = hold.map(|hold| self.now + hold);
+                server.session.sequences_until = hold.map(|hold| self.hands.now + hold);
                 is_new = hold.is_some();
                 if is_new {
-                    session_effects.keeps_sequences(self.now);
+                    session_effects.keeps_sequences(self.hands.now);
                 }
             }
             Counted::Neither => {}

@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
 
     /// What clients of a pool are told after they have waited in vain for this reason.
     pub(crate) fn unserved(&mut self, pool: PoolKey, why: WaitReason) -> Option<Arc<Unserved>> {
-        let (now, place) = (self.now, self.registry.pool(pool)?);
+        let (now, place) = (self.hands.now, self.registry.pool(pool)?);
         match &place.unserved {
             Some((at, reason, told)) if (*at, *reason) == (now, why) => return Some(told.clone()),
             _ => {}
@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
                 _ if server.dedicated.is_some() => found.replication += 1,
                 (Some(since), _) => {
                     found.transactions += 1;
-                    found.longest = found.longest.max(self.now.since(since));
+                    found.longest = found.longest.max(self.hands.now.since(since));
                 }
                 (None, Some(kind)) => *found.pinned.entry(kind).or_default() += 1,
                 (None, None) => found.sessions += u32::from(is_session),

@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
             let (name, purpose) = (&claim.database, claim.purpose);
             let connections = counted(idle.len(), "idle server connection");
             let what = format_args!("closing {connections} to \"{name}\": client wants to {purpose} it");
-            self.log.about(client, Level::Log, what);
+            self.hands.log.about(client, Level::Log, what);
         }
         for server in idle.into_iter().chain(others) {
             self.tell_pools(Event::VacateServer { server });
@@ -84,7 +84,7 @@ impl<I: Io> Worker<I> {
     /// A client of the same database under another name creates functions, or has done so.
     pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
         for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
-            if made.known != (self.id, number) {
+            if made.known != (self.hands.id, number) {
                 self.registry.databases[number as usize].function_catalog.functions_created(&mut self.registry.scopes);
             }
         }

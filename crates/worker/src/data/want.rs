@@ -87,7 +87,7 @@ impl<I: Io> Worker<I> {
     /// small message slowly keeps no server from others.
     pub(crate) fn want_when_whole(&mut self, key: Key) {
         let length_max = self.message_bytes_max();
-        let is_query_refused = self.active.settings.disable_pqexec;
+        let is_query_refused = self.hands.active.settings.disable_pqexec;
         let Some(ready) = self.clients.ready_mut(key) else { return };
         let (Some(held), Some((kind, length))) = (&ready.held, ready.next_header()) else { return };
         if ready.skips != Skips::Nothing {
@@ -123,7 +123,7 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready_mut(key) else { return };
         ready.is_notified = false;
         let (pool, fingerprint) = (ready.pool, ready.fingerprint(key));
-        self.want(key, self.now, Event::Wants { pool, client: key, fingerprint });
+        self.want(key, self.hands.now, Event::Wants { pool, client: key, fingerprint });
     }
 
     /// The client's server was lost before it was sent the request: the held request goes to another server.
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         ready.link = Link::Waiting(since);
-        ready.meter.division.enter(self.now, Phase::Waiting);
+        ready.meter.division.enter(self.hands.now, Phase::Waiting);
         if !self.find_for_listener(key) {
             self.tell_pools_of_wish(event);
         }
@@ -166,9 +166,9 @@ impl<I: Io> Worker<I> {
     /// Reports what a client needs to the pools. A calm pool lends a server without being settled anew.
     fn tell_pools_of_wish(&mut self, event: Event) {
         if let Event::Wants { pool, client, fingerprint } = event
-            && let Some(server) = self.pools.lend(self.now, pool, client, fingerprint)
+            && let Some(server) = self.pools.lend(self.hands.now, pool, client, fingerprint)
         {
-            self.enqueue(Task::Pools(Command::Attach { client, server, waited: Duration::ZERO }));
+            self.hands.enqueue(Task::Pools(Command::Attach { client, server, waited: Duration::ZERO }));
         } else {
             self.tell_pools(event);
         }
@@ -176,7 +176,7 @@ impl<I: Io> Worker<I> {
 
     /// Returns whether the latest command of the pools lends a server to this client.
     fn is_served_at_once(&self, key: Key) -> bool {
-        matches!(self.tasks.back(), Some(Task::Pools(Command::Attach { client, .. })) if *client == key)
+        matches!(self.hands.tasks.back(), Some(Task::Pools(Command::Attach { client, .. })) if *client == key)
     }
 }
 

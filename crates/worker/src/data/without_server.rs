@@ -21,7 +21,7 @@ impl<I: Io> Worker<I> {
         if !may_be_unaided(kind) || self.admin.is_ending_servers() || self.admin.is_resting() {
             return false;
         }
-        let has_statements = self.active.settings.max_prepared_statements > 0;
+        let has_statements = self.hands.active.settings.max_prepared_statements > 0;
         let Some(Client { conn, stage: ClientStage::Ready(ready), is_listener: false, answered, .. }) =
             self.clients.get_mut(key)
         else {
@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
             Unaided::Answered { end, answers } => (end, answers),
         };
         let conn = *conn;
-        *answered = self.now;
+        *answered = self.hands.now;
         ready.hold_from(bytes, end);
         // As for a LISTEN that the listener answers.
         let (database, count) = (place.database, u64::from(answers.contains(&backend::READY_FOR_QUERY)));
@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
         (totals.query_count, totals.xact_count) = (totals.query_count + count, totals.xact_count + count);
         self.send_to_client(key, answers);
         if self.is_behind(key) {
-            self.io.tell_when_drained(conn);
+            self.hands.io.tell_when_drained(conn);
             self.pause_client(key);
         }
         let rest = self.clients.ready_mut(key).and_then(|ready| ready.held.take());

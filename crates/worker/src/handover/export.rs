@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn pack_start(&self, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
-        parcel.listeners = self.io.listeners()?;
+        parcel.listeners = self.hands.io.listeners()?;
         if self.admin.is_resting() {
             // Before the worker is suspended only the listening sockets are asked for.
             parcel.export.pools = self.registry.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
             }
         };
         for conn in conns {
-            match self.io.duplicate(conn) {
+            match self.hands.io.duplicate(conn) {
                 Ok(socket) => sockets.push(socket),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
             // A server whose connection has ended meanwhile is left out.
             if may_go
                 && server.security.is_none()
-                && let Ok(socket) = self.io.duplicate(server.conn)
+                && let Ok(socket) = self.hands.io.duplicate(server.conn)
                 && let Some(server) = self.packed_server(key, &mut gathered)
             {
                 parcel.sockets.push(socket);
@@ -128,7 +128,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Ready(ready) => ready.replication.is_some(),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
         };
-        let is_open = client.security.is_none() && !client.is_own && self.io.is_at_rest(client.conn);
+        let is_open = client.security.is_none() && !client.is_own && self.hands.io.is_at_rest(client.conn);
         let is_free = match &client.stage {
             ClientStage::Greeting(greeting) => !greeting.is_shaking(),
             ClientStage::Login(login) => login.waits_for().is_some(),
@@ -145,7 +145,7 @@ impl<I: Io> Worker<I> {
                     && may_go
                     && server.security.is_none()
                     && server.session.cancels_sent == 0
-                    && self.io.is_at_rest(server.conn)
+                    && self.hands.io.is_at_rest(server.conn)
             }),
         };
         is_open && is_free && may_server && !is_stream
@@ -189,12 +189,12 @@ impl<I: Io> Worker<I> {
     }
 
     fn packed_vars(&self, vars: &Vars) -> PackedVars {
-        let named = self.active.tracked.reported_names().enumerate();
+        let named = self.hands.active.tracked.reported_names().enumerate();
         named.filter_map(|(place, name)| Some((name.to_owned(), vars.get(place)?.to_owned()))).collect()
     }
 
     fn packed_set_parameters(&self, set: SetParameters) -> Vec<String> {
-        let named = self.active.tracked.startup_names();
+        let named = self.hands.active.tracked.startup_names();
         named.filter(|(place, _)| set.has(*place)).map(|(_, name)| name.to_owned()).collect()
     }
 

@@ -71,14 +71,14 @@ impl<I: Io> Worker<I> {
         let Some(pool) = self.known_pool(&packed.name) else { return };
         let welcome = packed.welcome.map(|(fixed, vars)| {
             let vars = self.vars_of(&vars);
-            let statuses = Statuses::new(self.known_vars.share(vars), &self.active.tracked);
+            let statuses = Statuses::new(self.known_vars.share(vars), &self.hands.active.tracked);
             Rc::new(Welcome { fixed: fixed.0, statuses, begun: shared(packed.begun) })
         });
         let key = |bytes: Vec<u8>| bytes.try_into().ok();
         let keys = packed
             .keys
             .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
-        let entry = self.active.settings.database(&packed.name.database);
+        let entry = self.hands.active.settings.database(&packed.name.database);
         // The welcome of servers with another configuration does not apply here.
         let before = welcome.clone();
         let is_same = entry.is_some_and(|entry| entry.stamp() == packed.stamp) && !packed.is_welcome_old;
@@ -88,9 +88,9 @@ impl<I: Io> Worker<I> {
         let welcome = welcome.filter(|_| place.follows == packed.follows);
         let (database, user) = (place.database as usize, place.user);
         let function_catalog = &mut self.registry.databases[database].function_catalog;
-        function_catalog.custom.mention(user, packed.custom.iter().map(String::as_str), self.now);
+        function_catalog.custom.mention(user, packed.custom.iter().map(String::as_str), self.hands.now);
         if packed.is_custom_incomplete {
-            function_catalog.custom.miss_some(user, self.now);
+            function_catalog.custom.miss_some(user, self.hands.now);
         }
         if packed.asks_for_sequences {
             function_catalog.note_asker(user);
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
         let told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
         // `auth_query` is not used for users of `auth_file`, so a secret of such a user was confirmed by an external
         // authenticator.
-        let is_listed = self.active.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
+        let is_listed = self.hands.active.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
         (place.reported_secret, place.judged) = if is_listed { (None, told) } else { (told, None) };
         if welcome.is_some() {
             place.welcome = welcome;
@@ -110,7 +110,7 @@ impl<I: Io> Worker<I> {
 
     /// The pool of this name, if the configuration allows it.
     fn known_pool(&mut self, name: &PoolName) -> Option<PoolKey> {
-        let entry = self.active.settings.database(&name.database)?;
+        let entry = self.hands.active.settings.database(&name.database)?;
         if entry.user.as_ref().is_some_and(|user| **user != *name.user) {
             return None;
         }
@@ -119,9 +119,9 @@ impl<I: Io> Worker<I> {
     }
 
     fn vars_of(&self, packed: &PackedVars) -> Vars {
-        let mut vars = Vars::new(&self.active.tracked);
+        let mut vars = Vars::new(&self.hands.active.tracked);
         for (name, value) in packed {
-            if let Some(place) = self.active.tracked.reported_place(name) {
+            if let Some(place) = self.hands.active.tracked.reported_place(name) {
                 vars.set(place, value);
             }
         }
@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
 
     /// Why clients of this pool cannot stay.
     fn homeless(&self, name: &PoolName) -> Fault {
-        match self.active.settings.database(&name.database) {
+        match self.hands.active.settings.database(&name.database) {
             Some(_) => Fault::ConfigurationChanged { by: EndedBy::Reload },
             None => Fault::DatabaseRemoved { by: EndedBy::Reload },
         }
@@ -168,7 +168,7 @@ impl<I: Io> Worker<I> {
         socket: I::Socket,
         imported_statements: &mut ImportedStatements,
     ) -> Option<Key> {
-        let (peer, since) = (self.io.peer(&socket), Time(packed.since));
+        let (peer, since) = (self.hands.io.peer(&socket), Time(packed.since));
         let PackedClient { id, asked, stage, .. } = packed;
         match stage {
             PackedStage::Greeting { said, has_spoken, since_wall } => {
@@ -217,9 +217,9 @@ impl<I: Io> Worker<I> {
         (id, since, asked): (u64, Time, Time),
         imported_statements: &mut ImportedStatements,
     ) -> Option<Key> {
-        let peer = self.io.peer(&socket);
+        let peer = self.hands.io.peer(&socket);
         let pool = self.known_pool(&packed.pool);
-        let user = self.registry.user(&packed.user, &self.active.settings);
+        let user = self.registry.user(&packed.user, &self.hands.active.settings);
         let vars = self.vars_of(&packed.vars);
         let vars = self.known_vars.share(vars);
         let began = packed.began.map(|began| self.vars_of(&began));
@@ -314,7 +314,7 @@ impl<I: Io> Worker<I> {
             Some(ClientStage::Ready(ready)) => ready.session.user,
             Some(ClientStage::Login(login)) => {
                 let name = login.request().user.clone();
-                self.registry.user(&name, &self.active.settings)
+                self.registry.user(&name, &self.hands.active.settings)
             }
             _ => return,
         };
@@ -333,7 +333,7 @@ impl<I: Io> Worker<I> {
         let pool = self.known_pool(&packed.pool)?;
         let address: Address = packed.address.into();
         let is_clear = matches!(address, Address::Tcp(_));
-        let lacks_tls = is_clear && self.active.settings.server_tls_sslmode.forbids_clear_text();
+        let lacks_tls = is_clear && self.hands.active.settings.server_tls_sslmode.forbids_clear_text();
         let is_elsewhere = self.registry.pool(pool).is_none_or(|place| place.welcome.is_none());
         let is_obsolete = packed.is_obsolete || lacks_tls || is_elsewhere;
         if is_obsolete && client.is_none() {
@@ -351,7 +351,7 @@ impl<I: Io> Worker<I> {
         let (born, since) = packed.times;
         let imported = Imported { born: Time(born), since: Time(since), is_lent: client.is_some(), is_obsolete };
         let key = self.with_pools(|pools, now, wanted| pools.arrive(now, pool, imported, wanted))?;
-        let conn = match self.io.adopt(socket, Owner::Server(key).to_bits()) {
+        let conn = match self.hands.io.adopt(socket, Owner::Server(key).to_bits()) {
             Ok(conn) => conn,
             Err(_) => {
                 self.tell_pools(Event::Lost { server: key });
@@ -368,7 +368,7 @@ impl<I: Io> Worker<I> {
         if let Some(began) = began {
             server.session.initial_vars = began;
         }
-        for place in packed.set_parameters.iter().filter_map(|name| self.active.tracked.startup_place(name)) {
+        for place in packed.set_parameters.iter().filter_map(|name| self.hands.active.tracked.startup_place(name)) {
             server.session.set_parameters.list(place, true);
         }
         server.session.overrides = shared(packed.overrides);

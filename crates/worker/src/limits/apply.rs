@@ -17,9 +17,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn apply_limits(&mut self) {
         self.limit_unauthenticated();
         self.limit_process();
-        self.statement_registry.limit_clients(self.active.settings.max_client_memory as usize);
+        self.statement_registry.limit_clients(self.hands.active.settings.max_client_memory as usize);
         (self.registry.has_idle_timeouts, self.registry.has_loan_timeouts) = (false, false);
-        let active = self.active.clone();
+        let active = self.hands.active.clone();
         let users: Vec<u32> = self.registry.users().map(|(number, _)| number).collect();
         for number in users {
             self.registry.time_user(number, &active.settings);

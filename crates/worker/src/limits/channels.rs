@@ -17,7 +17,8 @@ impl<I: Io> Worker<I> {
         database: u32,
         channels: impl Iterator<Item = &'a str>,
     ) -> bool {
-        let (of_client, of_database) = (self.active.settings.max_client_channels, self.active.settings.max_db_channels);
+        let (of_client, of_database) =
+            (self.hands.active.settings.max_client_channels, self.hands.active.settings.max_db_channels);
         let known = self.registry.databases[database as usize].listening.channels();
         let has =
             |name: &str| ready.session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has(name));
@@ -34,7 +35,7 @@ impl<I: Io> Worker<I> {
     /// listener is outside of it.
     pub(crate) fn may_listen_beside(&self, pool: PoolKey) -> bool {
         let Some(place) = self.registry.pool(pool) else { return false };
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let of_database = self.registry.entry_of(pool).and_then(|entry| settings.max_db_connections(entry));
         of_database != Some(1) && settings.max_user_connections(&place.user_name) != Some(1)
     }

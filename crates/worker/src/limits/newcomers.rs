@@ -18,20 +18,20 @@ impl<I: Io> Worker<I> {
     /// Counts an accepted connection until it has logged in. Returns whether it may stay.
     pub(crate) fn count_unauthenticated(&mut self, key: Key) -> bool {
         let Some(client) = self.clients.get_mut(key) else { return false };
-        let mut book = self.posts.unauthenticated.book();
-        let (number, loser) = book.enter(&client.peer, (self.id, key));
+        let mut book = self.hands.posts.unauthenticated.book();
+        let (number, loser) = book.enter(&client.peer, (self.hands.id, key));
         client.slots.unauthenticated = number;
         let Some((worker, loser)) = loser else { return true };
-        let notice = book.turn_away(self.now);
+        let notice = book.turn_away(self.hands.now);
         drop(book);
         self.limits.turned_away += 1;
         if let Some(notice) = notice {
-            self.log.add(Level::Warning, format_args!("{notice}"));
+            self.hands.log.add(Level::Warning, format_args!("{notice}"));
         }
-        if worker == self.id {
+        if worker == self.hands.id {
             self.displaced(loser);
         } else {
-            (self.posts.workers[usize::from(worker.0)])(ToWorker::Displaced(loser));
+            (self.hands.posts.workers[usize::from(worker.0)])(ToWorker::Displaced(loser));
         }
         number.is_some()
     }
@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn uncount_unauthenticated(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         if let Some(number) = client.slots.unauthenticated.take() {
-            self.posts.unauthenticated.book().leave(&client.peer, number);
+            self.hands.posts.unauthenticated.book().leave(&client.peer, number);
         }
     }
 
@@ -64,10 +64,10 @@ impl<I: Io> Worker<I> {
         let Some(Client { peer, slots, .. }) = self.clients.get_mut(key) else { return false };
         slots.unauthenticated = number;
         let Some(number) = number.filter(|number| *number != UNLISTED) else { return true };
-        let mut book = self.posts.unauthenticated.book();
+        let mut book = self.hands.posts.unauthenticated.book();
         match book.queue.get_mut(&Place { line: peer.origin(), number }) {
             Some(row) => {
-                *row = (self.id, key);
+                *row = (self.hands.id, key);
                 true
             }
             None => false,
@@ -76,8 +76,8 @@ impl<I: Io> Worker<I> {
 
     /// Applies the limit of the new settings.
     pub(crate) fn limit_unauthenticated(&mut self) {
-        let limit = self.active.settings.unauthenticated_connections_max();
-        let mut book = self.posts.unauthenticated.book();
+        let limit = self.hands.active.settings.unauthenticated_connections_max();
+        let mut book = self.hands.posts.unauthenticated.book();
         book.limit = limit as usize;
         // Only half of the places may be taken without a list, also of a limit that was lowered.
         for (key, Client { peer, slots, .. }) in self.clients.iter_mut() {
@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
                 break;
             }
             if slots.unauthenticated == Some(UNLISTED) {
-                slots.unauthenticated = book.list(peer.origin(), (self.id, key));
+                slots.unauthenticated = book.list(peer.origin(), (self.hands.id, key));
             }
         }
     }

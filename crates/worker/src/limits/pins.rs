@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
             kind => kind == Kind::Sequence,
         };
         let is_passing = pins.kinds().all(passes);
-        let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
+        let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.hands.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
         // Starts from the servers, because a pool may have thousands of times as many clients.
         let is_kept = |client: &&Client| !client.is_own && client.ready().is_some_and(Ready::has_pins);
@@ -57,11 +57,11 @@ impl<I: Io> Worker<I> {
         let is_passing = |kind: Kind| kind == Kind::Channel && listens_for_all;
         session_effects
             .pins()
-            .begun(self.now)
+            .begun(self.hands.now)
             .filter(|kind| !is_passing(*kind))
             .for_each(|kind| function_catalog.count_pin(kind));
         for Pin { hold, statement, .. } in
-            session_effects.pins().news(self.now).filter(|pin| !is_passing(pin.hold.kind))
+            session_effects.pins().news(self.hands.now).filter(|pin| !is_passing(pin.hold.kind))
         {
             if function_catalog.is_news(hold.kind, statement) {
                 let by = if statement.is_empty() { "" } else { " by " };
@@ -82,11 +82,11 @@ impl<I: Io> Worker<I> {
         if !notices.is_empty()
             && let Some(client) = self.clients.get(client)
         {
-            self.io.send(client.conn, notices.into());
+            self.hands.io.send(client.conn, notices.into());
         }
         let line = self.client_prefix(client);
         for text in texts {
-            self.log.about(&line, Level::Log, format_args!("{text}"));
+            self.hands.log.about(&line, Level::Log, format_args!("{text}"));
         }
     }
 }

@@ -28,11 +28,11 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// New rules have come into force: the delayed clients are woken one after the other.
     pub(crate) fn renew_rates(&mut self) {
-        let is_any = |moment| self.active.settings.rate_limits.values().any(|rule| rule.moment() == moment);
+        let is_any = |moment| self.hands.active.settings.rate_limits.values().any(|rule| rule.moment() == moment);
         let (knocks, logins, transactions) = (is_any(Moment::Knocks), is_any(Moment::LogsIn), is_any(Moment::Begins));
         let rating = &mut self.limits.rating;
         (rating.counts_knocks, rating.counts_logins, rating.counts_transactions) = (knocks, logins, transactions);
-        rating.delayed.wake_all(self.now);
+        rating.delayed.wake_all(self.hands.now);
         self.arm_rates();
     }
 
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
     /// Whether a rule for transactions applies to this client.
     pub(crate) fn is_rated(&self, key: Key) -> bool {
         let Some(ready) = self.clients.ready_unless_own(key) else { return false };
-        let rules = self.active.settings.rate_limits.values();
+        let rules = self.hands.active.settings.rate_limits.values();
         ready.replication.is_none()
             && self.subject(key).is_some_and(|subject| {
                 rules.into_iter().any(|rule| rule.moment() == Moment::Begins && rule.only.is_about(&subject))
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn admit(&self, key: Key, moment: Moment, is_again: bool) -> Admission {
         let Some(subject) = self.subject(key) else { return Admission::Admitted };
         let is_queued = |bucket| self.limits.rating.delayed.is_queued(bucket);
-        self.active.rates.rates().admit(self.now, moment, &subject, is_again, &is_queued)
+        self.hands.active.rates.rates().admit(self.hands.now, moment, &subject, is_again, &is_queued)
     }
 
     /// Whether a client is admitted. If not, it is delayed, or has got its error.
@@ -123,8 +123,8 @@ impl<I: Io> Worker<I> {
         match &mut client.stage {
             ClientStage::Ready(Ready { link: Link::Delayed(_), .. }) => {}
             ClientStage::Ready(ready) => {
-                (ready.link, ready.is_notified) = (Link::Delayed(self.now), false);
-                ready.meter.division.enter(self.now, Phase::Waiting);
+                (ready.link, ready.is_notified) = (Link::Delayed(self.hands.now), false);
+                ready.meter.division.enter(self.hands.now, Phase::Waiting);
                 self.arm_client(key);
                 self.trace(key, |_, _| Some(What::Delayed));
                 if self.spans.is_on() {
@@ -132,7 +132,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             // So that a disconnect of the client is noticed.
-            ClientStage::Login(_) => self.io.receive(client.conn, Receive::Stream),
+            ClientStage::Login(_) => self.hands.io.receive(client.conn, Receive::Stream),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
         }
     }
@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
     fn reject(&mut self, key: Key, shortage: &Shortage) {
         self.log_beginning(key, shortage);
         self.arm_rates();
-        let (rule, millis) = (Box::from(&*shortage.rule.name), millis(shortage.until.since(self.now)));
+        let (rule, millis) = (Box::from(&*shortage.rule.name), millis(shortage.until.since(self.hands.now)));
         if self.spans.is_on() {
             self.tell_unserved(key, SpanError::State(*b"53400"));
         }
@@ -157,7 +157,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         let fault = Fault::TransactionRateExceeded { rule, limit: limit(&shortage.rule), millis };
         fault.write_and_go_on(&mut out);
-        self.io.send(*conn, out.into());
+        self.hands.io.send(*conn, out.into());
         self.trace(key, |_, _| Some(What::Refused { why: fault.text().into() }));
     }
 
@@ -166,28 +166,32 @@ impl<I: Io> Worker<I> {
         let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
             return;
         };
-        (ready.skips, ready.session.fate, *answered) = (Skips::Nothing, RequestFate::Forward, self.now);
+        (ready.skips, ready.session.fate, *answered) = (Skips::Nothing, RequestFate::Forward, self.hands.now);
         let mut out = Vec::new();
         write::ready_for_query(&mut out, TxStatus::Idle);
-        self.io.send(*conn, out.into());
+        self.hands.io.send(*conn, out.into());
     }
 
     fn log_beginning(&mut self, key: Key, shortage: &Shortage) {
         if shortage.begins {
             let (line, rule) = (self.client_prefix(key), &shortage.rule);
             let what = if rule.excess == pool::Excess::Delay { "delay" } else { "reject" };
-            self.log.about(&line, Level::Warning, format_args!("rate limit {rule} begins to {what} {}", rule.counts));
+            self.hands.log.about(
+                &line,
+                Level::Warning,
+                format_args!("rate limit {rule} begins to {what} {}", rule.counts),
+            );
         }
     }
 
     /// Arms the timer for the next delayed client or the next end of a limit.
     pub(crate) fn arm_rates(&mut self) {
-        let has_rules = !self.active.settings.rate_limits.is_empty();
-        let end = if has_rules { self.active.rates.rates().next_end() } else { None };
+        let has_rules = !self.hands.active.settings.rate_limits.is_empty();
+        let end = if has_rules { self.hands.active.rates.rates().next_end() } else { None };
         let Some(next) = self.limits.rating.delayed.next_deadline().into_iter().chain(end).min() else { return };
         if self.limits.rating.armed.is_none_or(|armed| next < armed) {
             self.limits.rating.armed = Some(next);
-            self.timers.insert(next, Timer::Rates(next));
+            self.hands.timers.insert(next, Timer::Rates(next));
         }
     }
 }

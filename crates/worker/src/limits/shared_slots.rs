@@ -23,7 +23,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Passes the limits that are in force to the ledger and to this worker's quota.
     pub(crate) fn limit_process(&mut self) {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let mut answers = Vec::new();
         let mut keyed = vec![(LedgerKey::Clients, settings.max_client_conn)];
         for name in settings.users.keys() {
@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
     /// before the new limits are set, because clients that are already there take their slots without asking the
     /// ledger.
     pub(crate) fn count_clients_of_users(&mut self, old: &Settings) {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let may_be_new = settings.max_user_client_connections > 0
             || settings.users.values().any(|user| user.max_user_client_connections.is_some());
         if !are_counted(may_be_new) {
@@ -114,7 +114,7 @@ impl<I: Io> Worker<I> {
     /// Tells the pools whether this user's servers are limited, so that its dials have to be asked for.
     pub(crate) fn limit_user(&mut self, number: u32) {
         let is_limited =
-            self.active.settings.max_user_connections(&self.registry.users[number as usize].name).is_some();
+            self.hands.active.settings.max_user_connections(&self.registry.users[number as usize].name).is_some();
         self.pools.set_user_limit(number, is_limited);
     }
 
@@ -137,11 +137,11 @@ impl<I: Io> Worker<I> {
 
     /// The key by which a client's user is counted, if that user's clients are limited and the user can be known at all.
     fn user_key(&self, user: &str, database: &str) -> Option<LedgerKey> {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         settings.max_user_client_connections(user)?;
         let entry = settings.database(database);
         let may_be_told = settings.auth_user.is_some() || entry.is_some_and(|entry| entry.auth_user.is_some());
-        let is_listed = settings.users.contains_key(user) || self.active.users.secret(user).is_some();
+        let is_listed = settings.users.contains_key(user) || self.hands.active.users.secret(user).is_some();
         (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(user)))
     }
 
@@ -156,7 +156,7 @@ impl<I: Io> Worker<I> {
     /// # Errors
     /// The database has as many clients as it may have.
     pub(crate) fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
-        match self.active.settings.max_db_client_connections(entry) {
+        match self.hands.active.settings.max_db_client_connections(entry) {
             Some(limit) if is_full(self.registry.databases[database as usize].clients, limit) => {
                 Err(Fault::DatabaseClientsFull { limit })
             }
@@ -169,7 +169,7 @@ impl<I: Io> Worker<I> {
     /// # Errors
     /// The console has as many clients as a database may have.
     pub(crate) fn seat_at_console(&mut self, key: Key, right: Right) -> Result<(), Fault> {
-        let limit = self.active.settings.max_db_client_connections;
+        let limit = self.hands.active.settings.max_db_client_connections;
         let database = self.registry.database(&CONSOLE.into(), None);
         let place = &mut self.registry.databases[database as usize];
         if right != Right::Admin && limit > 0 && place.clients >= limit {
@@ -196,7 +196,7 @@ impl<I: Io> Worker<I> {
 
     /// Gives back the slots of a client that goes.
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
-        self.posts.unauthenticated.give_back(&client.peer, client.slots.unauthenticated);
+        self.hands.posts.unauthenticated.give_back(&client.peer, client.slots.unauthenticated);
         if let Some((database, user)) = client.slots.counted {
             self.registry.databases[database as usize].clients -= 1;
             self.registry.users[user as usize].clients -= 1;
@@ -267,10 +267,10 @@ impl<I: Io> Worker<I> {
             match &mut self.limits.lending.ledger {
                 Some(ledger) => {
                     let mut answers = Vec::new();
-                    ledger.handle(self.id, letter, &mut answers);
+                    ledger.handle(self.hands.id, letter, &mut answers);
                     self.send_answers(answers);
                 }
-                None => (self.posts.workers[0])(ToWorker::Ledger { from: self.id, letter }),
+                None => (self.hands.posts.workers[0])(ToWorker::Ledger { from: self.hands.id, letter }),
             }
         }
     }
@@ -287,7 +287,7 @@ impl<I: Io> Worker<I> {
     fn send_answers(&mut self, answers: Vec<(WorkerId, Answer)>) {
         for (worker, answer) in answers {
             // Answers to ourselves go by letter as well, because the caller that asked is still running.
-            (self.posts.workers[usize::from(worker.0)])(ToWorker::WorkerQuota(answer));
+            (self.hands.posts.workers[usize::from(worker.0)])(ToWorker::WorkerQuota(answer));
         }
     }
 
@@ -309,11 +309,11 @@ impl<I: Io> Worker<I> {
                     self.tell_pools(Event::Granted { user, need });
                 }
                 Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
-                    let limit = self.active.settings.max_client_conn;
+                    let limit = self.hands.active.settings.max_client_conn;
                     self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
                 }
                 Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
-                    let limit = self.active.settings.max_user_client_connections(&name).unwrap_or(0);
+                    let limit = self.hands.active.settings.max_user_client_connections(&name).unwrap_or(0);
                     self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
                 }
                 Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {

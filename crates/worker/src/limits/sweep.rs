@@ -29,7 +29,8 @@ impl<I: Io> Worker<I> {
         let mut excess = databases.filter(|place| place.is_automatic()).count().saturating_sub(AUTOMATIC_MAX);
         let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.registry.pool(pool)?.database));
         let used: BTreeSet<u32> = of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
-        let (idle_limit, retry) = (self.active.settings.autodb_idle_timeout, self.active.settings.server_login_retry);
+        let (idle_limit, retry) =
+            (self.hands.active.settings.autodb_idle_timeout, self.hands.active.settings.server_login_retry);
         let mut forgotten = Vec::new();
         for (place, number) in self.registry.databases.iter_mut().zip(0_u32..) {
             if !place.is_automatic() {
@@ -39,7 +40,7 @@ impl<I: Io> Worker<I> {
                 place.unused_since = None;
                 continue;
             }
-            let age = self.now.since(*place.unused_since.get_or_insert(self.now));
+            let age = self.hands.now.since(*place.unused_since.get_or_insert(self.hands.now));
             let is_due = idle_limit.is_some_and(|limit| age >= limit) || place.is_missing && age >= retry;
             if (is_due || excess > 0) && forgotten.len() <= FORGOTTEN_MAX {
                 excess = excess.saturating_sub(1);
@@ -49,7 +50,7 @@ impl<I: Io> Worker<I> {
         let is_more = forgotten.len() > FORGOTTEN_MAX;
         for &number in forgotten.iter().take(FORGOTTEN_MAX) {
             let name = &self.registry.databases[number as usize].name;
-            self.log.add(
+            self.hands.log.add(
                 Level::Log,
                 format_args!("dropping database '{name}' as it does not exist anymore or inactive auto-database"),
             );
@@ -61,7 +62,7 @@ impl<I: Io> Worker<I> {
 
     /// Forgets pools that have had no clients and servers for `pool_idle_timeout`, except those with `min_pool_size`.
     fn sweep_pools(&mut self) {
-        let Some(limit) = self.active.settings.pool_idle_timeout else { return };
+        let Some(limit) = self.hands.active.settings.pool_idle_timeout else { return };
         let of_servers = self.servers.iter().map(|(_, server)| server.pool);
         let used: BTreeSet<_> = self.pools_of_clients().chain(of_servers).collect();
         for pool in self.registry.pool_keys() {
@@ -71,11 +72,11 @@ impl<I: Io> Worker<I> {
                 place.unused_since = None;
                 continue;
             }
-            let age = self.now.since(*place.unused_since.get_or_insert(self.now));
+            let age = self.hands.now.since(*place.unused_since.get_or_insert(self.hands.now));
             if age >= limit {
                 let (user, database) = (place.user_name.clone(), place.database_name.clone());
                 let secs = age.as_secs();
-                self.log.add(
+                self.hands.log.add(
                     Level::Log,
                     format_args!(
                         "cleaning up idle pool for user {user} on db {database} because: pool idle timeout (age= {secs}s)"

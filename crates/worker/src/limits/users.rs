@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
         if self.registry.known_user(name).is_none() && self.registry.users_known() >= self.registry.users_known_max {
             self.forget_unused_users();
         }
-        self.registry.user(name, &self.active.settings)
+        self.registry.user(name, &self.hands.active.settings)
     }
 
     fn forget_unused_users(&mut self) {

@@ -37,15 +37,15 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.limits.rating.armed = None;
-        while let Some((client, ticket)) = self.limits.rating.delayed.due(self.now) {
+        while let Some((client, ticket)) = self.limits.rating.delayed.due(self.hands.now) {
             self.wake(client, ticket);
             self.settle();
         }
-        let ended = self.active.rates.rates().ended(self.now);
+        let ended = self.hands.active.rates.rates().ended(self.hands.now);
         for Relief { rule, lasted, tally } in ended {
             let (secs, millis) = (lasted.as_secs(), lasted.subsec_millis());
             let (admitted, delayed, rejected) = (tally.admitted, tally.delayed, tally.rejected);
-            self.log.add(
+            self.hands.log.add(
                 Level::Log,
                 format_args!(
                     "rate limit {rule} has ended to hold {} back: {admitted} admitted, {delayed} delayed, {rejected} rejected \

@@ -21,14 +21,14 @@ impl<I: Io> Worker<I> {
             return;
         }
         let listening = &mut self.registry.databases[database as usize].listening;
-        let Some(until) = listening.patience.falls_behind(key, self.now) else { return };
+        let Some(until) = listening.patience.falls_behind(key, self.hands.now) else { return };
         self.notify.alarms.rows.push_back((until, database));
-        self.io.tell_when_drained(conn);
+        self.hands.io.tell_when_drained(conn);
         if let Some(server) = self.server_for_all(database)
             && let Some(server) = self.servers.get_mut(server)
             && !std::mem::replace(&mut server.is_paused, true)
         {
-            self.io.pause(server.conn);
+            self.hands.io.pause(server.conn);
         }
     }
 
@@ -38,7 +38,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         match self.clients.get(key).map(|client| client.conn).filter(|_| self.is_client_behind(key)) {
-            Some(conn) => self.io.tell_when_drained(conn),
+            Some(conn) => self.hands.io.tell_when_drained(conn),
             None => self.end_wait_for_client(database, key),
         }
     }
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
     /// Stops waiting for clients that have not caught up in time.
     pub(crate) fn end_patience(&mut self) {
         // Called in every turn, and hardly ever is a client waited for.
-        if self.notify.alarms.next_deadline().is_some_and(|at| at <= self.now) {
+        if self.notify.alarms.next_deadline().is_some_and(|at| at <= self.hands.now) {
             self.end_due_patience();
         }
     }
@@ -62,13 +62,13 @@ impl<I: Io> Worker<I> {
     fn end_due_patience(&mut self) {
         // Each client has an alarm, and one tick of a database handles all clients of it that are due.
         let mut due = BTreeSet::new();
-        while let Some(&(_, database)) = self.notify.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
+        while let Some(&(_, database)) = self.notify.alarms.rows.front().filter(|(at, _)| *at <= self.hands.now) {
             self.notify.alarms.rows.pop_front();
             due.insert(database);
         }
         for database in due {
             let Some(place) = self.registry.databases.get_mut(database as usize) else { continue };
-            place.listening.patience.tick(self.now);
+            place.listening.patience.tick(self.hands.now);
             self.go_on_telling(database);
         }
     }
@@ -84,6 +84,6 @@ impl<I: Io> Worker<I> {
     /// Whether the output queue of a client is longer than that of a client that reads.
     fn is_client_behind(&self, key: ClientKey) -> bool {
         let mark = QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2);
-        self.clients.get(key).is_some_and(|client| self.io.unsent(client.conn) > mark)
+        self.clients.get(key).is_some_and(|client| self.hands.io.unsent(client.conn) > mark)
     }
 }

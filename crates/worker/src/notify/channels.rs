@@ -38,7 +38,8 @@ impl<I: Io> Worker<I> {
         channels: impl Iterator<Item = &'a str>,
     ) -> bool {
         let Some(ready) = self.clients.ready_unless_own(client) else { return false };
-        let encoding = self.active.tracked.place("client_encoding").and_then(|place| ready.session.vars.get(place));
+        let encoding =
+            self.hands.active.tracked.place("client_encoding").and_then(|place| ready.session.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
         let Some(place) = self.registry.pool(pool) else { return false };
         is_read
@@ -63,7 +64,7 @@ impl<I: Io> Worker<I> {
             let (database, number) = (place.name.clone(), *last_request);
             let is_relied_on = ready.session.subscriptions(*losses).relies_on(&channel);
             let user = self.registry.users[ready.session.user as usize].name.clone();
-            (self.posts.control)(ToControl::Listen { database, user, channel, number, is_relied_on });
+            (self.hands.posts.control)(ToControl::Listen { database, user, channel, number, is_relied_on });
         }
     }
 
@@ -86,7 +87,7 @@ impl<I: Io> Worker<I> {
         if place.listening.channels.get(channel).is_some_and(is_over) {
             place.listening.channels.remove(channel);
             let database = place.name.clone();
-            (self.posts.control)(ToControl::Unlisten { database, channel: channel.into() });
+            (self.hands.posts.control)(ToControl::Unlisten { database, channel: channel.into() });
         }
     }
 
@@ -142,7 +143,7 @@ impl<I: Io> Worker<I> {
         let line = format_args!(
             "nobody can listen for all clients of {database}, they keep their servers: {why} ({channels})"
         );
-        self.log.add(Level::Warning, line);
+        self.hands.log.add(Level::Warning, line);
     }
 
     /// There may be no listener in a database any more. There may be thousands of channels, so their clients are told
@@ -156,7 +157,7 @@ impl<I: Io> Worker<I> {
         let name = place.name.clone();
         self.warn_of_unheard(&name, why, channels.len());
         self.notify.backlog.add(Broadcast::NoneHeard { database, channels });
-        (self.posts.control)(ToControl::UnlistenAll { database: name });
+        (self.hands.posts.control)(ToControl::UnlistenAll { database: name });
     }
 
     /// The listener is lost and listens to nothing until it is back.

@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
     fn later_of(&mut self, key: ServerKey) -> Option<&mut VecDeque<Chunk>> {
         let server = self.servers.get_mut(key)?;
         if server.later.is_none() {
-            self.io.pause(server.conn);
+            self.hands.io.pause(server.conn);
             self.notify.backlog.add(Broadcast::HandleKept { server: key });
         }
         Some(server.later.get_or_insert_default())

@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
     /// Has the client's own server send the mark at which the listener takes over.
     fn mark(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let mut number = [0; 8];
-        self.io.randomness(&mut number);
+        self.hands.io.randomness(&mut number);
         let number = u64::from_be_bytes(number);
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
             self.log_client(client_key, Level::Warning, format_args!("{text}"));
         }
         self.arm_server(server_key);
-        self.catch_up(server_key, client_key, self.now);
+        self.catch_up(server_key, client_key, self.hands.now);
     }
 
     /// A client was imported from another process that listened for it. It gets no notifications until the listener of
@@ -139,7 +139,7 @@ impl<I: Io> Worker<I> {
         let Some((&frontend::QUERY, message)) = message.and_then(<[u8]>::split_first) else { return false };
         let Some((0, text)) = message.get(HEADER_BYTES - 1..).and_then(<[u8]>::split_last) else { return false };
         let (pool, may_ask) = (ready.pool, !self.admin.is_resting() && !self.admin.is_going_down());
-        let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
+        let dialect = self.texts.dialect(&ready.session.vars, &self.hands.active.tracked);
         let Some(listens) = route::listens(text, dialect).filter(|_| may_ask) else { return false };
         let listening = &self.registry.databases[database].listening;
         if !listens.channels.iter().all(|channel| listening.is_heard(channel))
@@ -154,13 +154,13 @@ impl<I: Io> Worker<I> {
             return false;
         }
         listening.waits = number;
-        let until = self.now + PATIENCE;
+        let until = self.hands.now + PATIENCE;
         if let Some(ready) = self.clients.ready_mut(key) {
             ready.listen_wait =
                 Some(Box::new(ListenWait { number, until, channels: listens.channels, tags: listens.tags }));
         }
         if has_caught_up_already() {
-            self.enqueue(Task::ReleaseAll { waiters: vec![Waiter::Client(key, number)], has_caught_up: true });
+            self.hands.enqueue(Task::ReleaseAll { waiters: vec![Waiter::Client(key, number)], has_caught_up: true });
             return true;
         }
         self.ask_listener(database as u32);
@@ -194,12 +194,12 @@ impl<I: Io> Worker<I> {
         };
         ready.session.subscriptions(losses).move_to_listener();
         ready.drop_first_request();
-        *answered = self.now;
+        *answered = self.hands.now;
         let (count, tag) = wait.tags;
         let mut out = Vec::new();
         (0..count).for_each(|_| write::command_complete(&mut out, tag));
         write::ready_for_query(&mut out, TxStatus::Idle);
-        self.io.send(*conn, out.into());
+        self.hands.io.send(*conn, out.into());
         self.resume_client(key);
         self.arm_client(key);
         // What the client has sent behind the request that was answered.

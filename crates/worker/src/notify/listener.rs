@@ -75,7 +75,7 @@ impl<I: Io> Worker<I> {
         if self.registry.has_idle_timeouts {
             self.arm_client(client_key);
         }
-        self.enqueue(Task::ForwardHeld(client_key));
+        self.hands.enqueue(Task::ForwardHeld(client_key));
         true
     }
 
@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
         let listening = &mut self.registry.databases[database as usize].listening;
         if listening.session.take_if(|session| *session == client).is_some() {
             let everybody = listening.rounds.ends();
-            self.enqueue(Task::ReleaseAll { waiters: everybody, has_caught_up: false });
+            self.hands.enqueue(Task::ReleaseAll { waiters: everybody, has_caught_up: false });
         }
     }
 
@@ -143,8 +143,8 @@ impl<I: Io> Worker<I> {
         let has_more =
             self.servers.get(server).is_some_and(keeps) || self.notify.backlog.who_tells().any(|who| who == server);
         if has_more && !std::mem::replace(is_leaving, true) {
-            self.enqueue(Task::Release(server));
-            self.enqueue(Task::Close { client: key, how: how() });
+            self.hands.enqueue(Task::Release(server));
+            self.hands.enqueue(Task::Close { client: key, how: how() });
         }
         has_more
     }

@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
     /// Notifications for a client may have been lost. It is told once it gets the later ones again, so not while there
     /// is no listener (`is_cut_off`).
     pub(crate) fn tell_of_loss(&mut self, client: ClientKey, is_cut_off: bool) {
-        match self.active.settings.notify_lost {
+        match self.hands.active.settings.notify_lost {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
                 let ready = self.clients.ready_mut(client);
@@ -109,7 +109,7 @@ impl<I: Io> Worker<I> {
     /// PostgreSQL does.
     pub(crate) fn tell_news(&mut self, client_key: ClientKey) {
         let queue_max = self.notify_queue_max();
-        let active = Arc::clone(&self.active);
+        let active = Arc::clone(&self.hands.active);
         let Some(client) = self.clients.get_mut(client_key) else { return };
         let conn = client.conn;
         let ClientStage::Ready(ready) = &mut client.stage else { return };
@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
             .map(|session_effects| &session_effects.unlistens)
             .filter(|unlistens| unlistens.is_any());
         let may_have_left = unlistens.map(|unlistens| |channel: &str| unlistens.may_have(channel));
-        let unsent = self.io.unsent(conn);
+        let unsent = self.hands.io.unsent(conn);
         // A single notification may be longer than the limit, and so may what was under way when the listener began to
         // wait for the client.
         let is_room_for_one = subscriptions.kept_count() == 1 && unsent == 0;
@@ -158,7 +158,7 @@ impl<I: Io> Worker<I> {
         }
         if unsent > queue_max {
             // The client still reads an answer that is longer than that.
-            self.io.tell_when_drained(conn);
+            self.hands.io.tell_when_drained(conn);
             return;
         }
         if !is_outside || is_answer_torn {
@@ -175,7 +175,7 @@ impl<I: Io> Worker<I> {
             write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(&body));
         }
         if !out.is_empty() {
-            self.io.send(conn, out.into());
+            self.hands.io.send(conn, out.into());
         }
     }
 }

@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
         let database = server.database;
         let listening = &mut self.registry.databases[database as usize].listening;
         listening.waits += 1;
-        let (number, until) = (listening.waits, self.now + PATIENCE);
+        let (number, until) = (listening.waits, self.hands.now + PATIENCE);
         let is_awaited = listening.rounds.comes(Waiter::Server(key, number));
         let following = (end < chunk.len()).then(|| chunk.part(end..chunk.len())).into_iter().collect();
         server.withheld = Some(Box::new(Withheld { number, until, following, is_paused: false }));
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
             self.ask_listener(database);
             self.arm_server(key);
         } else {
-            self.enqueue(Task::Release(key));
+            self.hands.enqueue(Task::Release(key));
         }
     }
 
@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
         let Some(withheld) = &mut server.withheld else { return };
         withheld.following.push_back(chunk);
         if !std::mem::replace(&mut withheld.is_paused, true) {
-            self.io.pause(server.conn);
+            self.hands.io.pause(server.conn);
         }
     }
 
@@ -98,8 +98,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listener_has_caught_up(&mut self, server_key: ServerKey, listener: ClientKey) {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return };
         let level = self.registry.databases[database as usize].listening.rounds.answered();
-        self.enqueue(Task::ReleaseAll { waiters: level, has_caught_up: true });
-        self.catch_up(server_key, listener, self.now);
+        self.hands.enqueue(Task::ReleaseAll { waiters: level, has_caught_up: true });
+        self.catch_up(server_key, listener, self.hands.now);
     }
 
     /// A client has been answered: if it is the listener, a question that had to wait may be sent now.
@@ -135,7 +135,7 @@ impl<I: Io> Worker<I> {
             return;
         };
         if is_paused && !server.is_paused {
-            self.io.receive(server.conn, Receive::Stream);
+            self.hands.io.receive(server.conn, Receive::Stream);
         }
         let mut ready = Vec::new();
         write::ready_for_query(&mut ready, TxStatus::Idle);

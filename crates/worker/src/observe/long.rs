@@ -22,8 +22,8 @@ impl<I: Io> Worker<I> {
         let server = ready.link.server().and_then(|server| self.servers.get_mut(server));
         let course = server.map(|server| server.course.get_or_insert_default());
         // Nothing is known of a transaction that began before the setting was in force.
-        let known = course.map(|course| course.end(self.now)).filter(|(round_trips, _)| *round_trips > 0);
-        let enough = self.active.settings.log_min_duration_transaction;
+        let known = course.map(|course| course.end(self.hands.now)).filter(|(round_trips, _)| *round_trips > 0);
+        let enough = self.hands.active.settings.log_min_duration_transaction;
         if enough.is_none_or(|enough| Duration::from_micros(spent.total()) < enough) {
             return;
         }

@@ -31,9 +31,9 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Sends the waiting spans to the control thread.
     pub(crate) fn send_spans(&mut self) {
-        let (statements, dropped) = self.spans.tell(self.now);
+        let (statements, dropped) = self.spans.tell(self.hands.now);
         if !statements.is_empty() || dropped > 0 {
-            (self.posts.control)(ToControl::Spans { statements, dropped });
+            (self.hands.posts.control)(ToControl::Spans { statements, dropped });
         }
     }
 
@@ -84,19 +84,19 @@ impl<I: Io> Worker<I> {
         let why = self.spans.waits.take(key);
         let ready = self.clients.ready_unless_own(key)?;
         let server = self.servers.get(server)?;
-        let so_far = ready.meter.division.so_far(self.now);
+        let so_far = ready.meter.division.so_far(self.hands.now);
         // The wait of a transaction is part of its first request.
-        let is_first = server.xact_since == Some(self.now);
+        let is_first = server.xact_since == Some(self.hands.now);
         let (before, passed) = if is_first { (Spent::default(), so_far.total()) } else { (so_far, 0) };
-        let since = Time(self.now.0.saturating_sub(passed));
+        let since = Time(self.hands.now.0.saturating_sub(passed));
         let wall = self.wall_at(since);
-        Some(Begun { since, wall, forwarded: self.now, before, why })
+        Some(Begun { since, wall, forwarded: self.hands.now, before, why })
     }
 
     /// The calendar time of a past moment.
     fn wall_at(&self, time: Time) -> Wall {
-        let passed = self.io.now().since(time).as_micros();
-        Wall(self.io.wall().0.saturating_sub(i64::try_from(passed).unwrap_or(i64::MAX)))
+        let passed = self.hands.io.now().since(time).as_micros();
+        Wall(self.hands.io.wall().0.saturating_sub(i64::try_from(passed).unwrap_or(i64::MAX)))
     }
 
     /// A request carries a trace context: opens its spans if its trace has any.
@@ -133,7 +133,7 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get(server) else { return };
         let OpenSpans { parent, state, begun, text } = open;
-        let spent = ready.meter.division.so_far(self.now).since(&begun.before);
+        let spent = ready.meter.division.so_far(self.hands.now).since(&begun.before);
         let server = ServerSpan {
             id: server.id,
             host: server.host.clone(),
@@ -143,7 +143,7 @@ impl<I: Io> Worker<I> {
                 Some(Address::Unix(_) | Address::Abstract(_)) | None => None,
             },
             settings: micros(spent.of(Phase::Settings)),
-            took: self.now.since(begun.forwarded),
+            took: self.hands.now.since(begun.forwarded),
             spent,
             rows: tally.rows,
             bytes: tally.bytes,
@@ -174,7 +174,7 @@ impl<I: Io> Worker<I> {
             parent,
             state,
             begun: begun.wall,
-            took: self.now.since(begun.since),
+            took: self.hands.now.since(begun.since),
             database: place.database_name.clone(),
             user: self.registry.users[ready.session.user as usize].name.clone(),
             client: client.id,
@@ -183,13 +183,13 @@ impl<I: Io> Worker<I> {
             server,
             error,
             text,
-            shows_values: self.active.settings.otlp_values,
+            shows_values: self.hands.active.settings.otlp_values,
         };
         if self.spans.has_room(client.id, statement.count()) {
             self.spans.add(statement);
         }
         if !std::mem::replace(&mut self.spans.is_armed, true) {
-            self.timers.insert(self.spans.due(self.now), Timer::Spans);
+            self.hands.timers.insert(self.spans.due(self.hands.now), Timer::Spans);
         }
     }
 
@@ -227,11 +227,11 @@ impl<I: Io> Worker<I> {
         if !self.spans.has(&context.parent) {
             return;
         }
-        let spent = ready.meter.division.so_far(self.now);
+        let spent = ready.meter.division.so_far(self.hands.now);
         let passed = spent.total();
-        let since = Time(self.now.0.saturating_sub(passed));
+        let since = Time(self.hands.now.0.saturating_sub(passed));
         let wall = self.wall_at(since);
-        let begun = Begun { since, wall, forwarded: self.now, before: Spent::default(), why };
+        let begun = Begun { since, wall, forwarded: self.hands.now, before: Spent::default(), why };
         let state = tracestate(context.text, context.is_whole).into();
         let text = text(context.text, context.is_whole, dialect);
         self.tell_spans(key, (context.parent, state), &begun, spent, text, None, Some(error));
@@ -241,7 +241,7 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn note_wait(&mut self, key: Key) {
         let is_about = |task: &Task| matches!(task, Task::Pools(Command::Attach { client, .. }) if *client == key);
-        if !self.tasks.iter().rev().take(TASKS_LOOKED_AT).any(is_about)
+        if !self.hands.tasks.iter().rev().take(TASKS_LOOKED_AT).any(is_about)
             && let Some((ready, _)) = self.first_held(key)
             && let Some(why) = self.pools.waits_for(ready.pool)
         {

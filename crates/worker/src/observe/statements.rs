@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get(key) else { return };
         let AnswerTally { rows, bytes, state, .. } = tally;
-        let spent = ready.meter.division.so_far(self.now).since(&sampled.before);
+        let spent = ready.meter.division.so_far(self.hands.now).since(&sampled.before);
         let call = Call { weight: sampled.weight, spent, rows, bytes, state };
         let place = &mut self.registry.databases[server.database as usize];
         let room = &self.sampler.room;

@@ -39,8 +39,8 @@ impl<I: Io> Worker<I> {
 
     /// Sends the waiting events to the control thread.
     pub(crate) fn send_traced(&mut self) {
-        let (happenings, dropped) = self.tracers.tell(self.now);
-        (self.posts.control)(ToControl::Traced { happenings, dropped });
+        let (happenings, dropped) = self.tracers.tell(self.hands.now);
+        (self.hands.posts.control)(ToControl::Traced { happenings, dropped });
     }
 
     /// A client has logged in or changed its `application_name`: finds its tracers.
@@ -91,12 +91,12 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key).filter(|_| tracers != 0) else { return };
         let Some(what) = what(self, client) else { return };
         let server = server.and_then(|server| self.servers.get(server)).map(|server| server.id);
-        self.tracers.add(Happening { at: self.io.wall(), tracers, client: client.id, server, what });
+        self.tracers.add(Happening { at: self.hands.io.wall(), tracers, client: client.id, server, what });
     }
 
     fn arm_traced(&mut self) {
         if !std::mem::replace(&mut self.tracers.is_armed, true) {
-            self.timers.insert(self.tracers.due(self.now), Timer::Traced);
+            self.hands.timers.insert(self.tracers.due(self.hands.now), Timer::Traced);
         }
     }
 
@@ -114,7 +114,7 @@ impl<I: Io> Worker<I> {
         self.find_tracers(key);
         self.trace(key, |worker, client| {
             let ready = client.ready()?;
-            let name = worker.active.tracked.application_name();
+            let name = worker.hands.active.tracked.application_name();
             Some(What::LoggedIn {
                 database: worker.registry.pool(ready.pool)?.database_name.clone(),
                 user: worker.registry.users[ready.session.user as usize].name.clone(),
@@ -131,7 +131,7 @@ impl<I: Io> Worker<I> {
             Task::Pools(Command::Attach { client, .. } | Command::Refuse { client, .. }) => *client == key,
             _ => false,
         };
-        if self.tasks.iter().rev().take(TASKS_LOOKED_AT).any(is_about) {
+        if self.hands.tasks.iter().rev().take(TASKS_LOOKED_AT).any(is_about) {
             return;
         }
         let dialect = self.dialect_of(key);
@@ -145,7 +145,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn dialect_of(&mut self, key: Key) -> Dialect {
         let ready = self.clients.ready(key);
-        ready.map_or(Dialect::default(), |ready| self.texts.dialect(&ready.session.vars, &self.active.tracked))
+        ready.map_or(Dialect::default(), |ready| self.texts.dialect(&ready.session.vars, &self.hands.active.tracked))
     }
 
     /// Describes a request that begins with these bytes, which contain messages of these kinds.
@@ -158,7 +158,7 @@ impl<I: Io> Worker<I> {
             text: begin(text.bytes),
             is_whole: text.is_whole,
             dialect,
-            raw: self.active.settings.trace_values.then(|| begin(bytes)),
+            raw: self.hands.active.settings.trace_values.then(|| begin(bytes)),
         })
     }
 
@@ -176,7 +176,7 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if begins {
-            let before = ready.meter.division.so_far(self.now);
+            let before = ready.meter.division.so_far(self.hands.now);
             let sampled = server.sampled.get_or_insert_with(|| Box::new(Sampled { before, ..Sampled::default() }));
             sampled.traced = Some(Box::new(Pipeline::begin(is_at_message)));
             server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
@@ -208,7 +208,7 @@ impl<I: Io> Worker<I> {
         let bytes = if begun.is_at_message { &bytes[begun.range.clone()] } else { &[] };
         let text = text_of(bytes, ready).bytes;
         let text = text[..text.len().min(KEPT_BYTES_MAX)].into();
-        traced.add(TracedRequest { since: self.now, text, dialect });
+        traced.add(TracedRequest { since: self.hands.now, text, dialect });
         self.trace(key, |worker, client| {
             Some(What::Requested(worker.requested(client.ready()?, bytes, &begun.kinds, dialect)))
         });
@@ -233,9 +233,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn trace_answer(&mut self, key: Key, server: ServerKey, request: TracedRequest, tally: &AnswerTally) {
         let Some(server) = self.servers.get(server) else { return };
         let status = server.session.exchange.status();
-        let (rows, bytes, took) = (tally.rows, tally.bytes, self.now.since(request.since));
+        let (rows, bytes, took) = (tally.rows, tally.bytes, self.hands.now.since(request.since));
         if let Some(state) = tally.state {
-            let shows_values = self.active.settings.trace_values;
+            let shows_values = self.hands.active.settings.trace_values;
             let body = tally.error.clone().unwrap_or_default();
             let TracedRequest { text, dialect, .. } = request;
             self.trace(key, |_, _| Some(What::Failed(Box::new(Failed { state, body, text, dialect, shows_values }))));

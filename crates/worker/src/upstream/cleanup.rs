@@ -26,13 +26,13 @@ impl<I: Io> Worker<I> {
     /// Runs the reset query.
     pub(crate) fn reset(&mut self, key: ServerKey) {
         // A reload may have removed it.
-        let reset = self.active.settings.server_reset_query.clone().unwrap_or_else(|| ResetQuery::new(""));
+        let reset = self.hands.active.settings.server_reset_query.clone().unwrap_or_else(|| ResetQuery::new(""));
         self.begin_query(key, Query::Reset, |exchange, out| reset.ask(exchange, out));
     }
 
     /// Runs the check query.
     pub(crate) fn check(&mut self, key: ServerKey) {
-        let sql = match &self.active.settings.server_check_query {
+        let sql = match &self.hands.active.settings.server_check_query {
             CheckQuery::Sql(sql) => sql.to_string(),
             CheckQuery::Empty | CheckQuery::Off => String::new(),
         };
@@ -44,10 +44,10 @@ impl<I: Io> Worker<I> {
 
     fn begin_query(&mut self, key: ServerKey, query: Query, ask: impl FnOnce(&mut Exchange, &mut Vec<u8>)) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = ServerStage::Cleaning(Cleaning::new(self.now, server.last_received, Some(query)));
+        server.stage = ServerStage::Cleaning(Cleaning::new(self.hands.now, server.last_received, Some(query)));
         let mut out = Vec::new();
         ask(&mut server.session.exchange, &mut out);
-        self.io.send(server.conn, out.into());
+        self.hands.io.send(server.conn, out.into());
         self.hear_server(key);
         self.arm_server(key);
     }
@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
             }
             Ended::Unclean { out, is_cancelled } => {
                 if let Some(server) = self.servers.get(key).filter(|_| !out.is_empty()) {
-                    self.io.send(server.conn, out.into());
+                    self.hands.io.send(server.conn, out.into());
                 }
                 self.begin_cleaning(key);
                 if is_cancelled {
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
 
     fn begin_cleaning(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = ServerStage::Cleaning(Cleaning::new(self.now, server.last_received, None));
+        server.stage = ServerStage::Cleaning(Cleaning::new(self.hands.now, server.last_received, None));
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
             _ => false,
         };
         if is_wanted {
-            cleaning.cancel_again = Some(self.now + cleaning.cancel_pause);
+            cleaning.cancel_again = Some(self.hands.now + cleaning.cancel_pause);
             cleaning.cancel_pause *= 2;
             self.arm_server(key);
         }
@@ -146,10 +146,11 @@ impl<I: Io> Worker<I> {
         let (ended, knowledge) = match server.session.life {
             Life::ProbingAlone(_) => {
                 let place = self.registry.pool(server.pool);
-                let told = server.session.probed_alone(place.map(|place| terms(place, &self.active, self.now)));
+                let told =
+                    server.session.probed_alone(place.map(|place| terms(place, &self.hands.active, self.hands.now)));
                 if matches!(server.session.life, Life::CleaningUp(_)) {
                     // The cleanup queries that follow the probe get a deadline of their own.
-                    *cleaning = Cleaning::new(self.now, server.last_received, None);
+                    *cleaning = Cleaning::new(self.hands.now, server.last_received, None);
                 }
                 told
             }
@@ -164,7 +165,7 @@ impl<I: Io> Worker<I> {
             }
             Ended::Unclean { out, .. } => {
                 if !out.is_empty() {
-                    self.io.send(server.conn, out.into());
+                    self.hands.io.send(server.conn, out.into());
                 }
                 self.arm_server(key);
             }
@@ -183,7 +184,7 @@ impl<I: Io> Worker<I> {
                 {
                     self.end_loan_if_over(key, client);
                 }
-                self.enqueue(Task::ForwardHeld(client));
+                self.hands.enqueue(Task::ForwardHeld(client));
             }
             _ => {}
         }

@@ -22,13 +22,13 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Asks the pool for a dedicated server for a client that has authenticated.
     pub(crate) fn want_dedicated(&mut self, key: Key, pool: PoolKey) {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
         if settings.application_name_add_host {
-            let place = self.active.tracked.application_name();
+            let place = self.hands.active.tracked.application_name();
             add_host(login.vars_mut(), place, *peer, settings.listen_port);
         }
-        let since = self.now;
+        let since = self.hands.now;
         self.tell_pools(Event::WantsDedicated { pool, client: key, since });
         self.arm_client(key);
         self.arm_watch();
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
     /// Prepares the dial of a dedicated server for this client. Returns whether the client is still there; if not, the
     /// server is dropped.
     pub(crate) fn dedicate(&mut self, client_key: ClientKey, key: ServerKey) -> bool {
-        let tracked = &self.active.tracked;
+        let tracked = &self.hands.active.tracked;
         let (dedicated, server) = (self.clients.get_mut(client_key), self.servers.get_mut(key));
         let dedicated = dedicated.and_then(|client| {
             let ClientStage::Login(login) = &mut client.stage else { return None };

@@ -22,12 +22,12 @@ use crate::worker::{Owner, Worker};
 impl<I: Io> Worker<I> {
     /// Opens a server for a pool, or a dedicated one for the client `owner`.
     pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey, owner: Option<ClientKey>, why: OpenReason) {
-        let id = self.posts.ids.take();
+        let id = self.hands.posts.ids.take();
         let Some(place) = self.registry.pool(pool) else { return };
         let database = place.database;
-        let unknown = self.known_vars.share(Vars::new(&self.active.tracked));
+        let unknown = self.known_vars.share(Vars::new(&self.hands.active.tracked));
         let nowhere = Conn::NOWHERE;
-        self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.now));
+        self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.hands.now));
         if let Some(server) = self.servers.get_mut(key) {
             server.opened_for = opened_for(why);
         }
@@ -63,7 +63,8 @@ impl<I: Io> Worker<I> {
 
     fn reach(&mut self, key: ServerKey, host: &Host, port: u16) {
         let why = match self.addresses_of(host, port, Asker::Server(key)) {
-            Known::Addresses(addresses) => match (Attempt::begin(addresses, self.now), self.servers.get_mut(key)) {
+            Known::Addresses(addresses) => match (Attempt::begin(addresses, self.hands.now), self.servers.get_mut(key))
+            {
                 (Some(attempt), Some(server)) => {
                     server.stage = ServerStage::Connecting(Box::new(attempt));
                     return self.connect_server(key);
@@ -94,16 +95,16 @@ impl<I: Io> Worker<I> {
             let ServerStage::Connecting(attempt) = &mut server.stage else { return };
             let address = attempt.address().clone();
             server.address = Some(address.clone());
-            match self.io.connect(&address, Owner::Server(key).to_bits()) {
+            match self.hands.io.connect(&address, Owner::Server(key).to_bits()) {
                 Ok(conn) => {
                     server.conn = conn;
-                    attempt.starts(self.now);
+                    attempt.starts(self.hands.now);
                     return self.arm_server(key);
                 }
                 Err(error) if is_scarce(&error) => {
                     // No descriptor is free, which is not the server's fault: the dial is repeated until its own timeout.
                     self.tell_delayed(key, &error);
-                    self.timers.insert(self.now + SCARCE_PAUSE, Timer::Redial(key));
+                    self.hands.timers.insert(self.hands.now + SCARCE_PAUSE, Timer::Redial(key));
                     return;
                 }
                 Err(error) if self.may_go_on(key, &words(&error)) => {}
@@ -114,7 +115,7 @@ impl<I: Io> Worker<I> {
 
     /// Logs that a dial waits for a descriptor. All dials do so ten times a second while there is none.
     fn tell_delayed(&mut self, key: ServerKey, error: &std::io::Error) {
-        let Some(count) = self.registry.delayed_dials.happens(self.now, DELAYED_TOLD_EVERY) else { return };
+        let Some(count) = self.registry.delayed_dials.happens(self.hands.now, DELAYED_TOLD_EVERY) else { return };
         let times = if count == 1 { String::new() } else { format!(" ({count} times since the last such line)") };
         self.log_server(key, Level::Warning, format_args!("connect delayed: {}{times}", words(error)));
     }
@@ -135,15 +136,15 @@ impl<I: Io> Worker<I> {
 
     /// An address has not answered in its time.
     pub(crate) fn connect_is_late(&mut self, key: ServerKey) {
-        let limit = self.active.settings.server_connect_timeout;
+        let limit = self.hands.active.settings.server_connect_timeout;
         let Some(server) = self.servers.get_mut(key) else { return };
         let ServerStage::Connecting(attempt) = &mut server.stage else { return };
-        if limit.is_some_and(|limit| server.since + limit <= self.now) {
+        if limit.is_some_and(|limit| server.since + limit <= self.hands.now) {
             attempt.fails(NO_ANSWER);
             let failure = Failure::unreachable("connect timeout").explained(attempt.reasons().as_deref(), None);
             return self.dial_failed(key, failure);
         }
-        self.io.close(server.conn, Close::Now);
+        self.hands.io.close(server.conn, Close::Now);
         if self.may_go_on(key, NO_ANSWER) {
             self.connect_server(key);
         }
@@ -161,11 +162,11 @@ impl<I: Io> Worker<I> {
         self.note_unreached(&host, &failed);
         if let Some(next) = next {
             let words = format_args!("connect failed: {why}; {next} of {host} is tried next");
-            self.log.about(&line, Level::Log, words);
+            self.hands.log.about(&line, Level::Log, words);
             return true;
         }
         let why = all.as_deref().unwrap_or(why);
-        self.log.about(&line, Level::Warning, format_args!("connect failed: {why}"));
+        self.hands.log.about(&line, Level::Warning, format_args!("connect failed: {why}"));
         self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(why), None));
         false
     }
@@ -173,8 +174,8 @@ impl<I: Io> Worker<I> {
     /// The connection is established: continues with TLS or the login.
     pub(crate) fn server_connected(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        if self.active.settings.log_connections {
-            let ours = self.io.near_end(server.conn);
+        if self.hands.active.settings.log_connections {
+            let ours = self.hands.io.near_end(server.conn);
             let from = ours.map_or_else(String::new, |ours| format!(" (from {ours})"));
             self.log_server(key, Level::Log, format_args!("new connection to server{from}"));
         }

@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
         if let Some(own) = own.map(|password| Secret::parse(password.expose())).filter(|secret| !secret.is_none()) {
             return (Arc::new(own), false);
         }
-        let listed = self.active.users.secret(&place.user_name).filter(|secret| !secret.is_none());
+        let listed = self.hands.active.users.secret(&place.user_name).filter(|secret| !secret.is_none());
         match (place.judged.as_ref().or(listed), &place.reported_secret) {
             (Some(known), _) => (known.clone(), false),
             (None, Some(reported)) => (reported.clone(), true),
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
         if let Some(place) = self.registry.pool_mut(key) {
             place.doubt = Doubt::Asking;
         }
-        (self.posts.control)(ToControl::AskSecret(question));
+        (self.hands.posts.control)(ToControl::AskSecret(question));
         doubt == Doubt::None
     }
 }

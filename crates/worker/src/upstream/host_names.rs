@@ -26,18 +26,18 @@ impl<I: Io> Worker<I> {
         let Host::Name(name) = host else {
             return fixed_address(host, port).map_or(Known::Later, |address| Known::Addresses(vec![address]));
         };
-        let pause = self.active.settings.server_login_retry;
+        let pause = self.hands.active.settings.server_login_retry;
         let place = self.registry.names.entry(name.clone()).or_default();
-        if place.until > self.now
+        if place.until > self.hands.now
             && let Some(found) = place.found.clone()
         {
-            let order = found.map(|addresses| place.next_order(&addresses, self.now, pause));
+            let order = found.map(|addresses| place.next_order(&addresses, self.hands.now, pause));
             let addresses = |order: Vec<_>| order.iter().map(|ip| Address::Tcp(SocketAddr::new(*ip, port))).collect();
             return order.map_or_else(Known::Nothing, |order| Known::Addresses(addresses(order)));
         }
         place.waiting.push(asker);
         if !std::mem::replace(&mut place.is_asked, true) {
-            (self.posts.control)(ToControl::Resolve { from: self.id, name: name.clone() });
+            (self.hands.posts.control)(ToControl::Resolve { from: self.hands.id, name: name.clone() });
         }
         Known::Later
     }
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
     /// An address of this host could not be reached: later dials try it last for a while.
     pub(crate) fn note_unreached(&mut self, host: &str, address: &Address) {
         if let (Some(place), Address::Tcp(socket)) = (self.registry.names.get_mut(host), address) {
-            place.is_unreached(socket.ip(), self.now);
+            place.is_unreached(socket.ip(), self.hands.now);
         }
     }
 
@@ -53,24 +53,24 @@ impl<I: Io> Worker<I> {
     pub(crate) fn host_row(&self, name: &Arc<str>, place: &NamePlace) -> HostRow {
         HostRow {
             name: name.clone(),
-            ttl: Duration::from_micros(place.until.0.saturating_sub(self.now.0)),
+            ttl: Duration::from_micros(place.until.0.saturating_sub(self.hands.now.0)),
             addresses: place.found.iter().flatten().flatten().copied().collect(),
         }
     }
 
     /// The control thread has looked up a name.
     pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
-        let settings = &self.active.settings;
+        let settings = &self.hands.active.settings;
         let believed = match &found {
             Ok(addresses) => addresses.ttl.map_or(settings.dns_max_ttl, |ttl| ttl.min(settings.dns_max_ttl)),
             Err(_) => settings.dns_nxdomain_ttl,
         };
         let found = found.map(|addresses| addresses.all);
         if let Err(error) = &found {
-            self.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
+            self.hands.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
         }
         let Some(place) = self.registry.names.get_mut(name) else { return };
-        place.until = self.now + believed.max(BELIEVED_AT_LEAST);
+        place.until = self.hands.now + believed.max(BELIEVED_AT_LEAST);
         place.is_asked = false;
         let waiting = std::mem::take(&mut place.waiting);
         if let Ok(addresses) = &found {
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
         }
         let servers = counted(left.len(), "server");
         let old = if left.len() == 1 { "an old address" } else { "old addresses" };
-        self.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {servers} at {old}"));
+        self.hands.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {servers} at {old}"));
         for server in left {
             self.retired_by(server, EndedBy::Renewal);
             self.tell_pools(Event::RetireServer { server });

@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         if let Some(query) = query {
             let class = classify(query.as_bytes(), Dialect::default(), function_catalog.knowledge());
             let names = class.mentions.iter().map(|name| &**name);
-            server.session.placeholders |= function_catalog.custom.mention(user, names, self.now);
+            server.session.placeholders |= function_catalog.custom.mention(user, names, self.hands.now);
         }
         let knowledge = function_catalog.knowledge();
         // Login event triggers are assumed to stay as the pool's first server has shown them.
@@ -81,7 +81,7 @@ impl<I: Io> Worker<I> {
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
             if let Some(seen) = &seen {
                 let login = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
-                let is_reported = |name: &str| server.session.vars.reports(&self.active.tracked, name);
+                let is_reported = |name: &str| server.session.vars.reports(&self.hands.active.tracked, name);
                 let overrides = seen.overrides(&Overrides::default(), &is_reported, login);
                 server.session.overrides = shared(overrides);
             }
@@ -101,7 +101,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dialed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.comes_to_rest();
-        server.last_received = self.now;
+        server.last_received = self.hands.now;
         self.registry.databases[server.database as usize].is_missing = false;
         let (pool, is_shared) = (server.pool, server.dedicated.is_none());
         // A dedicated server keeps its welcome for its own client.
@@ -117,8 +117,8 @@ impl<I: Io> Worker<I> {
                 // The server may have another version than those before it.
                 Some(greets) => {
                     let (ours, theirs) = (greets.statuses.vars(), welcome.statuses.vars());
-                    if let Some(vars) = ours.with_those_of_server(theirs, &self.active.tracked, false) {
-                        let statuses = Statuses::new(self.known_vars.share(vars), &self.active.tracked);
+                    if let Some(vars) = ours.with_those_of_server(theirs, &self.hands.active.tracked, false) {
+                        let statuses = Statuses::new(self.known_vars.share(vars), &self.hands.active.tracked);
                         let greets = Rc::make_mut(greets);
                         (greets.statuses, greets.fixed) = (statuses, welcome.fixed.clone());
                     }

@@ -22,7 +22,7 @@ impl<I: Io> Worker<I> {
     /// Begins the login on an established connection.
     pub(crate) fn begin_server_login(&mut self, key: ServerKey) {
         let mut nonce = [0; auth::scram::NONCE_BYTES];
-        self.io.randomness(&mut nonce);
+        self.hands.io.randomness(&mut nonce);
         let Some(server) = self.servers.get(key) else { return };
         let channel = server.security.as_ref().and_then(|security| security.end_point.clone());
         let identity = match self.identity(server.pool, server.dedicated.is_none()) {
@@ -37,8 +37,8 @@ impl<I: Io> Worker<I> {
         let login = ServerLogin::begin(identity, nonce, &mut out);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = ServerStage::Login(Box::new(login));
-        self.io.send(server.conn, out.into());
-        self.io.receive(server.conn, Receive::Stream);
+        self.hands.io.send(server.conn, out.into());
+        self.hands.io.receive(server.conn, Receive::Stream);
     }
 
     /// The user and secret for the pool's servers: the secret is the database line's own, else that of the user. A
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         // Not for the first server, whose `ParameterStatus` becomes the default for clients that send no name.
         let name =
             place.latest.as_ref().filter(|_| is_shared && place.welcome.is_some() && entry.application_name.is_none());
-        let name = name.and_then(|vars| vars.get(self.active.tracked.application_name()));
+        let name = name.and_then(|vars| vars.get(self.hands.active.tracked.application_name()));
         if let Some(name) = name.filter(|name| !name.is_empty() && name.is_ascii()) {
             parameters.push(("application_name".into(), name.into()));
         }
@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
             secret: self.secret_of_pool(place, entry).0,
             keys: place.keys.clone(),
             salted: place.salted.clone(),
-            iterations_max: self.active.settings.scram_iterations_max,
+            iterations_max: self.hands.active.settings.scram_iterations_max,
             channel: None,
             parameters,
         })
@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
             };
             match step {
                 Ok(LoginStep::Wait) => {}
-                Ok(LoginStep::Send(out)) => self.io.send(server.conn, out.into()),
+                Ok(LoginStep::Send(out)) => self.hands.io.send(server.conn, out.into()),
                 Ok(LoginStep::Derive(derivation)) => self.hash_for_server(key, derivation),
                 Ok(LoginStep::Ready(arrival)) => self.arrived(key, arrival),
                 Err(fault) => {
@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
 
     /// The login is complete.
     fn arrived(&mut self, key: ServerKey, arrival: Arrival) {
-        let tracked = &self.active.tracked;
+        let tracked = &self.hands.active.tracked;
         let mut vars = Vars::new(tracked);
         let mut fixed = Vec::new();
         write::authentication(&mut fixed, 0, &[]);
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
         match query {
             Some(query) => {
                 server.stage = ServerStage::Introducing;
-                server.ask(&mut self.io, &query);
+                server.ask(&mut self.hands.io, &query);
             }
             None => self.ask_at_first(key),
         }
@@ -158,9 +158,13 @@ impl<I: Io> Worker<I> {
             LoginFault::Refused(notice) => {
                 let (severity, message) = (&notice.severity, &notice.message);
                 if self.servers.get(key).is_some_and(|server| server.dedicated.is_some()) {
-                    self.log.about(&line, Level::Error, format_args!("S: login failed: {severity}: {message}"));
+                    self.hands.log.about(&line, Level::Error, format_args!("S: login failed: {severity}: {message}"));
                 } else {
-                    self.log.about(&line, Level::Warning, format_args!("server login failed: {severity} {message}"));
+                    self.hands.log.about(
+                        &line,
+                        Level::Warning,
+                        format_args!("server login failed: {severity} {message}"),
+                    );
                 }
                 let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
                 if let Some(server) = self.servers.get(key).filter(|_| sqlstate == NO_SUCH_DATABASE) {
@@ -171,14 +175,14 @@ impl<I: Io> Worker<I> {
             LoginFault::KeysMissing => {
                 let why = "cannot do SCRAM authentication: password is SCRAM secret but client authentication did not \
                            provide SCRAM keys";
-                self.log.about(&line, Level::Warning, format_args!("{why}"));
+                self.hands.log.about(&line, Level::Warning, format_args!("{why}"));
                 let why = "The server asks for SCRAM, and a SCRAM secret can answer that only if its client has logged in by \
                            scram-sha-256 here: the password itself can.";
                 Failure::unproved("server login failed: wrong password type").explained(Some(why), None)
             }
             LoginFault::WrongSecret(why) => {
                 let text = "server login failed: wrong password type";
-                self.log.about(&line, Level::Warning, format_args!("{text} ({why})"));
+                self.hands.log.about(&line, Level::Warning, format_args!("{text} ({why})"));
                 Failure::unproved(text).explained(Some(why), None)
             }
             LoginFault::Unproved(text) => self.unproved(key, format_args!("{text}")),
@@ -194,14 +198,18 @@ impl<I: Io> Worker<I> {
                 self.unproved(key, format_args!("{text}: {names}"))
             }
             LoginFault::UnknownMethod(code) => {
-                self.log.about(&line, Level::Error, format_args!("unknown/unsupported auth method: {code}"));
+                self.hands.log.about(&line, Level::Error, format_args!("unknown/unsupported auth method: {code}"));
                 let text = "server login failed: unsupported authentication method";
                 Failure::unproved(text)
             }
             LoginFault::Nonsense(kind) => {
                 self.protocol_violations += 1;
                 let shown = kind.escape_ascii();
-                self.log.about(&line, Level::Error, format_args!("nonsense during login, message kind '{shown}'"));
+                self.hands.log.about(
+                    &line,
+                    Level::Error,
+                    format_args!("nonsense during login, message kind '{shown}'"),
+                );
                 Failure::unreachable("server conn crashed?")
             }
         };

@@ -20,14 +20,14 @@ impl<I: Io> Worker<I> {
     /// Whether to send `SSLRequest` to this server.
     pub(crate) fn asks_for_tls(&self, key: ServerKey) -> bool {
         let address = self.servers.get(key).and_then(|server| server.address.as_ref());
-        self.active.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
+        self.hands.active.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
     }
 
     /// Whether this server must use TLS and cannot, because the certificates or keys for it could not be read.
     pub(crate) fn lacks_tls(&self, key: ServerKey) -> bool {
         let address = self.servers.get(key).and_then(|server| server.address.as_ref());
-        self.active.settings.server_tls_sslmode.forbids_clear_text()
-            && self.active.tls.demand.is_none()
+        self.hands.active.settings.server_tls_sslmode.forbids_clear_text()
+            && self.hands.active.tls.demand.is_none()
             && matches!(address, Some(Address::Tcp(_)))
     }
 
@@ -43,8 +43,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn send_tls_request(&mut self, conn: Conn) {
         let mut out = Vec::new();
         write::ssl_request(&mut out);
-        self.io.send(conn, out.into());
-        self.io.receive(conn, Receive::Once);
+        self.hands.io.send(conn, out.into());
+        self.hands.io.receive(conn, Receive::Once);
     }
 
     /// Interprets a server's answer to `SSLRequest`: whether the server speaks TLS.
@@ -54,7 +54,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Result<bool, &'static str> {
         match bytes {
             [b'S'] => Ok(true),
-            [b'N'] if is_refusal(self.active.settings.server_tls_sslmode.forbids_clear_text()) => Err(TLS_REFUSED),
+            [b'N'] if is_refusal(self.hands.active.settings.server_tls_sslmode.forbids_clear_text()) => {
+                Err(TLS_REFUSED)
+            }
             [b'N'] => Ok(false),
             // Someone on the network has injected the rest.
             [b'S' | b'N', ..] => Err("received unencrypted data after SSL response"),
@@ -75,7 +77,7 @@ impl<I: Io> Worker<I> {
             Err(why) => return self.dial_failed(key, Failure::unreachable(why)),
         }
         // A reload may have switched off TLS meanwhile.
-        let demand = self.active.tls.demand.clone();
+        let demand = self.hands.active.tls.demand.clone();
         let begun = demand.clone().ok_or_else(|| "it has just been switched off".to_owned());
         let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
         if let Err(why) = begun {
@@ -96,12 +98,12 @@ impl<I: Io> Worker<I> {
         host: Arc<str>,
     ) -> Result<(), String> {
         let side = Side::Calling { demand, host };
-        self.io.secure(conn, owner.to_bits(), &side, &[]).map_err(|error| error.to_string())
+        self.hands.io.secure(conn, owner.to_bits(), &side, &[]).map_err(|error| error.to_string())
     }
 
     /// The TLS handshake with a server is complete: begins the login.
     pub(crate) fn server_secured(&mut self, key: ServerKey, security: Arc<Security>) {
-        if self.active.settings.log_connections {
+        if self.hands.active.settings.log_connections {
             self.log_server(key, Level::Log, format_args!("SSL established: {}", security.summary));
         }
         self.count_handshake(HandshakePeer::Server, &security);

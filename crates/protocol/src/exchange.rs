@@ -556,6 +556,13 @@ impl Exchange {
         self.status != TxStatus::Failed && !self.owed.iter().any(may_fail)
     }
 
+    /// Whether the server processes the next message in a transaction that has failed: no message that is unanswered may end it.
+    #[must_use]
+    pub fn stays_failed(&self) -> bool {
+        let ends_nothing = |owed: &Owed| matches!(owed, Owed::Sync | Owed::Step(_) | Owed::CopyEnd);
+        self.status == TxStatus::Failed && !self.is_copying_in && self.owed.iter().all(ends_nothing)
+    }
+
     /// Whether nothing that was sent can still cause an answer. False after a failed COPY whose Syncs may or may not have
     /// been ignored, until an answer to something later settles the doubt, and for good after a COPY into which something
     /// else was sent. A server whose loan ends like this is closed rather than lent.

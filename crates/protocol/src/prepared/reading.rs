@@ -7,7 +7,6 @@
 
 use std::rc::Rc;
 
-use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use super::messages::{push_close, push_name};
@@ -25,7 +24,7 @@ impl ServerStatements {
     pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Used>, Fault> {
         // A failed transaction refuses to prepare anything anew. What was prepared in this loan is what PostgreSQL would
         // have, in doubt or not, and whatever the parameters are since.
-        let kept = if has_failed(sides.exchange) { sides.names.last_read(name) } else { None };
+        let kept = if sides.exchange.stays_failed() { sides.names.last_read(name) } else { None };
         let kept = kept.filter(|used| self.is_kept(&used.statement, sides.exchange));
         let is_kept = kept.is_some();
         let found = match kept {
@@ -70,7 +69,7 @@ impl ServerStatements {
     /// Whether the server is in a failed transaction, nothing unanswered may end that, and the server was sent the statement in
     /// this loan, and has no other under its name.
     pub(super) fn is_kept(&self, statement: &Statement, exchange: &Exchange) -> bool {
-        has_failed(exchange)
+        exchange.stays_failed()
             && self
                 .held
                 .get(&statement.id())
@@ -135,11 +134,6 @@ impl ServerStatements {
         self.expect_hidden(exchange);
         into.push(Bytes::Own(out));
     }
-}
-
-/// Whether the server is in a failed transaction, and nothing unanswered may end that.
-fn has_failed(exchange: &Exchange) -> bool {
-    exchange.status() == TxStatus::Failed && exchange.owes_nothing()
 }
 
 /// The commands that make the server read a statement as it was given, and those that undo them; none where the server

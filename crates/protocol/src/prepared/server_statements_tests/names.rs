@@ -105,3 +105,21 @@ fn under_settings_that_nobody_knows_a_parameter_that_is_known_still_matters() {
     t.dialect = b"Asia/Tokyo\0"[..].into();
     assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_2 select 1, Bind PGBOUNCER_2");
 }
+
+/// Random programs found this: `25P02` where PostgreSQL describes a statement of a transaction that has failed, since the
+/// abort has taken back a parameter under which the statement was given, and a Sync was still to be answered.
+#[test]
+fn a_failed_transaction_is_asked_for_what_it_has_also_behind_a_sync() {
+    for (ahead, is_kept) in [(&b"S"[..], true), (b"DS", false), (b"Q", false)] {
+        let (mut t, mut ann) = (Stage::new(9), Names::default());
+        t.parse(&mut ann, "a", "move 2 in k");
+        t.asked(b"S");
+        t.hears(&mut ann, "1");
+        t.server.exchange.answered(b'Z', b"E").expect("owed");
+        t.server.server_statements.doubt_this_loan();
+        t.dialect = b"EUC_JP\0"[..].into();
+        t.asked(ahead);
+        let sent = t.bind(&mut ann, "a");
+        assert_eq!(sent == "Bind PGBOUNCER_1", is_kept, "{sent}");
+    }
+}

@@ -22,6 +22,9 @@ pub struct Wheel<T> {
     taken: [u64; LEVELS],
     /// The tick up to which everything has fired.
     tick: u64,
+    /// The next tick at which a deadline fires or a slot has to be spread over a lower level. It is asked for in each turn,
+    /// and seldom changes.
+    next: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -39,28 +42,42 @@ impl<T: Copy> Wheel<T> {
     #[must_use]
     pub fn new(now: Time) -> Self {
         let slots = [[None; SLOTS]; LEVELS];
-        Self { entries: Slab::with_capacity(u32::MAX), slots, taken: [0; LEVELS], tick: now.0 / TICK_MICROS }
+        let tick = now.0 / TICK_MICROS;
+        Self { entries: Slab::with_capacity(u32::MAX), slots, taken: [0; LEVELS], tick, next: None }
     }
 
     /// Inserts a deadline.
     pub fn insert(&mut self, at: Time, word: T) -> TimerId {
         let entry = Entry { word, at, level: 0, slot: 0, before: None, after: None };
         let Ok(key) = self.entries.insert(entry) else { unreachable!("a wheel holds four thousand million entries") };
-        self.link(key, at);
+        let tick = self.link(key, at);
+        self.next = Some(self.next.map_or(tick, |next| next.min(tick)));
         TimerId(key)
     }
 
     /// Removes a deadline. Nothing happens if it has fired already.
     pub fn remove(&mut self, id: TimerId) {
         if self.entries.get(id.0).is_some() {
-            self.unlink(id.0);
+            let leaves_slot_empty = self.unlink(id.0);
             self.entries.remove(id.0);
+            if leaves_slot_empty {
+                self.next = self.next_tick();
+            }
         }
     }
 
     /// Advances to `now` and passes the values of all deadlines that are due to `fire`.
     pub fn expire(&mut self, now: Time, mut fire: impl FnMut(T)) {
         let target = now.0 / TICK_MICROS;
+        if self.next.is_some_and(|next| next <= target) {
+            self.advance(target, &mut fire);
+            self.next = self.next_tick();
+        }
+        self.tick = self.tick.max(target);
+    }
+
+    /// Advances to a tick at which something has to be done, or to one after it.
+    fn advance(&mut self, target: u64, fire: &mut impl FnMut(T)) {
         while self.tick < target {
             self.tick = self.next_tick().map_or(target, |next| next.min(target));
             for level in (1..LEVELS).rev() {
@@ -81,7 +98,7 @@ impl<T: Copy> Wheel<T> {
     /// When [`Wheel::expire`] has to be called next, if ever.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.next_tick().map(|tick| Time(tick * TICK_MICROS))
+        self.next.map(|tick| Time(tick * TICK_MICROS))
     }
 
     /// Number of deadlines in the wheel.
@@ -96,7 +113,7 @@ impl<T: Copy> Wheel<T> {
         self.entries.is_empty()
     }
 
-    /// The next tick at which a deadline fires or a slot has to be spread over a lower level.
+    /// Finds `next`.
     fn next_tick(&self) -> Option<u64> {
         let mut best: Option<u64> = None;
         for level in 0..LEVELS {
@@ -128,19 +145,22 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    fn link(&mut self, key: Key, at: Time) {
+    /// Links an entry, and returns the tick at which its slot is reached.
+    fn link(&mut self, key: Key, at: Time) -> u64 {
         // Not before the next tick: the current one has been handled.
-        self.link_from(key, at, self.tick + 1);
+        self.link_from(key, at, self.tick + 1)
     }
 
-    /// Links an entry to the slot of its tick, which is not before `earliest`.
-    fn link_from(&mut self, key: Key, at: Time, earliest: u64) {
+    /// Links an entry to the slot of its tick, which is not before `earliest`, and returns the tick at which that is reached.
+    fn link_from(&mut self, key: Key, at: Time, earliest: u64) -> u64 {
         let due = at.0.div_ceil(TICK_MICROS).max(earliest);
         let ahead = due - self.tick;
         let level = (0..LEVELS - 1).find(|&level| ahead < 1 << ((level as u32 + 1) * SLOT_BITS)).unwrap_or(LEVELS - 1);
         // A deadline beyond the last level's reach waits in that level's farthest slot and is spread again from there.
         let reach = (1_u64 << (LEVELS as u32 * SLOT_BITS)) - 1;
-        let slot = (((self.tick + ahead.min(reach)) >> (level as u32 * SLOT_BITS)) & SLOT_MASK) as usize;
+        let shift = level as u32 * SLOT_BITS;
+        let round = (self.tick + ahead.min(reach)) >> shift;
+        let slot = (round & SLOT_MASK) as usize;
         let first = self.slots[level][slot].replace(key);
         self.taken[level] |= 1 << slot;
         if let Some(first) = first.and_then(|first| self.entries.get_mut(first)) {
@@ -148,10 +168,12 @@ impl<T: Copy> Wheel<T> {
         }
         let Some(entry) = self.entries.get_mut(key) else { unreachable!("the entry was just put in") };
         (entry.level, entry.slot, entry.before, entry.after) = (level as u8, slot as u8, None, first);
+        round << shift
     }
 
-    fn unlink(&mut self, key: Key) {
-        let Some(entry) = self.entries.get(key) else { return };
+    /// Returns whether its slot is empty now.
+    fn unlink(&mut self, key: Key) -> bool {
+        let Some(entry) = self.entries.get(key) else { return false };
         let (level, slot, before, after) =
             (usize::from(entry.level), usize::from(entry.slot), entry.before, entry.after);
         match before.and_then(|before| self.entries.get_mut(before)) {
@@ -161,9 +183,11 @@ impl<T: Copy> Wheel<T> {
         if let Some(after) = after.and_then(|after| self.entries.get_mut(after)) {
             after.before = before;
         }
-        if self.slots[level][slot].is_none() {
+        let is_empty = self.slots[level][slot].is_none();
+        if is_empty {
             self.taken[level] &= !(1 << slot);
         }
+        is_empty
     }
 }
 

@@ -162,6 +162,8 @@ pub(crate) struct Tracers {
     traced: [Option<Traced>; TRACERS_MAX],
     /// Tracers that have begun or ended, and which clients do not all know that.
     spreading: [Option<Spreading>; TRACERS_MAX],
+    /// Whether any of these is there; each turn asks.
+    is_any_spreading: bool,
     /// Whether the clients include one that the tracer follows, as far as they have been looked at.
     is_found: [bool; TRACERS_MAX],
     waiting: Vec<Happening>,
@@ -192,7 +194,8 @@ impl Tracers {
     pub(crate) fn begin(&mut self, place: usize, traced: Traced) {
         if let Some(row) = self.traced.get_mut(place) {
             *row = Some(traced);
-            (self.is_found[place], self.spreading[place]) = (false, Some(Spreading { next: 0 }));
+            self.is_found[place] = false;
+            self.spread(place);
         }
     }
 
@@ -201,7 +204,7 @@ impl Tracers {
         let Some(row) = self.traced.get_mut(place) else { return };
         *row = None;
         self.dropped[place] = 0;
-        self.spreading[place] = Some(Spreading { next: 0 });
+        self.spread(place);
         let bit = 1 << place;
         self.waiting.iter_mut().for_each(|happening| happening.tracers &= !bit);
         self.waiting.retain(|happening| happening.tracers != 0);
@@ -219,7 +222,13 @@ impl Tracers {
 
     /// Whether that is so of any tracer.
     pub(crate) fn is_any_spreading(&self) -> bool {
-        self.spreading.iter().any(Option::is_some)
+        self.is_any_spreading
+    }
+
+    /// All clients are to be looked at for the tracer with this number.
+    fn spread(&mut self, place: usize) {
+        self.spreading[place] = Some(Spreading { next: 0 });
+        self.is_any_spreading = true;
     }
 
     /// Returns the places in the table of clients that this turn looks at, of `places`, for all tracers that have begun
@@ -235,6 +244,7 @@ impl Tracers {
                 *row = (to < places).then_some(Spreading { next: to });
             }
         }
+        self.is_any_spreading = self.spreading.iter().any(Option::is_some);
         (mask, from..to)
     }
 

@@ -46,6 +46,8 @@ pub struct Epoll {
     acceptors: Vec<Acceptor>,
     accepting: Accepting,
     accept_again: Option<Time>,
+    /// Listeners may have to be opened or closed.
+    are_acceptors_due: bool,
     spare: Option<OwnedFd>,
     waker: Waker,
     common: Common,
@@ -81,6 +83,17 @@ enum EpollStage {
     Leaving,
 }
 
+impl Line {
+    /// Queues the connection, if it is readable and the worker wants to receive from it.
+    #[inline]
+    fn queue_ready(&mut self, conn: Conn, ready: &mut VecDeque<Conn>) {
+        if self.is_readable && !self.is_in_ready && self.wanted.is_some() && self.stage == EpollStage::Open {
+            self.is_in_ready = true;
+            ready.push_back(conn);
+        }
+    }
+}
+
 impl Epoll {
     /// Sets up the I/O of the worker that runs on the calling thread.
     ///
@@ -101,6 +114,7 @@ impl Epoll {
             acceptors,
             accepting: Accepting::Closed,
             accept_again: None,
+            are_acceptors_due: false,
             spare: common::spare(),
             waker: equipment.waker,
             common: Common::new(equipment.tuning, equipment.log),
@@ -133,10 +147,8 @@ impl Epoll {
     }
 
     fn queue_ready(&mut self, conn: Conn) {
-        let Some(line) = self.lines.get_mut(conn) else { return };
-        if line.is_readable && !line.is_in_ready && line.wanted.is_some() && line.stage == EpollStage::Open {
-            line.is_in_ready = true;
-            self.ready.push_back(conn);
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.queue_ready(conn, &mut self.ready);
         }
     }
 
@@ -200,7 +212,7 @@ impl Epoll {
                     line.wanted = None;
                 }
                 done.push(Completion::Received { owner: line.owner, bytes: blank.into_span(bytes).into() });
-                self.queue_ready(conn);
+                line.queue_ready(conn, &mut self.ready);
             }
             Err(Errno::AGAIN) => line.is_readable = false,
             Err(Errno::INTR) => self.queue_ready(conn),
@@ -235,8 +247,9 @@ impl Epoll {
         line.is_writable |= flags.contains(EventFlags::OUT) || is_over;
         if line.is_writable && !line.outbox.is_empty() {
             self.flush(conn, done);
+            return self.queue_ready(conn);
         }
-        self.queue_ready(conn);
+        line.queue_ready(conn, &mut self.ready);
     }
 
     fn on_dialed(&mut self, conn: Conn, done: &mut Vec<Completion<Socket>>) {
@@ -269,7 +282,7 @@ impl Epoll {
             until.map(|until| {
                 // The clock is read anew, because the turn may have taken some time. epoll counts whole milliseconds,
                 // so the rest is rounded up: a wait that ended too early would have to be repeated.
-                let wait = (until - Clock::read_now()).as_nanos().div_ceil(1_000_000) as i64;
+                let wait = until.0.saturating_sub(Clock::read_now().0).div_ceil(1000) as i64;
                 rustix::event::Timespec { tv_sec: wait / 1000, tv_nsec: wait % 1000 * 1_000_000 }
             })
         };
@@ -286,8 +299,11 @@ impl Epoll {
         }
         if self.accept_again.is_some_and(|again| again <= self.common.clock.now) {
             self.accept_again = None;
+            self.are_acceptors_due = true;
         }
-        self.update_acceptors(done);
+        if std::mem::take(&mut self.are_acceptors_due) {
+            self.update_acceptors(done);
+        }
         while self.lingering.front().is_some_and(|(until, _)| *until <= self.common.clock.now) {
             if let Some((_, conn)) = self.lingering.pop_front()
                 && self.lines.get(conn).is_some_and(|line| line.stage == EpollStage::Leaving)
@@ -416,7 +432,7 @@ impl Io for Epoll {
     }
 
     fn accept(&mut self, accepting: Accepting) {
-        self.accepting = accepting;
+        (self.accepting, self.are_acceptors_due) = (accepting, true);
         if accepting == Accepting::Paused {
             // At once, because nothing else may start a turn. [`Accepting::Paused`] accepts no connection.
             self.update_acceptors(&mut Vec::new());

@@ -52,6 +52,7 @@ impl Epoll {
                 // here.
                 let is_ready = rustix::io::ioctl_fionbio(listener.as_fd(), true).is_ok();
                 acceptor.is_watched = is_ready && epoll::add(&self.epoll, listener, name, flags).is_ok();
+                self.are_acceptors_due |= !acceptor.is_watched;
             } else if !may_open && acceptor.is_watched {
                 let _ = epoll::delete(&self.epoll, listener);
                 acceptor.is_watched = false;
@@ -95,6 +96,7 @@ impl Epoll {
                     // Gives up the descriptor in reserve, so that the next client can be told that there are none left.
                     if !common::is_scarce(&error) || self.spare.take().is_none() {
                         self.accept_again = Some(self.common.clock.now + ACCEPT_REST);
+                        self.are_acceptors_due = true;
                         done.push(Completion::AcceptFailed(error));
                         return;
                     }

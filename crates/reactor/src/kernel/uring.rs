@@ -62,6 +62,8 @@ pub struct Uring {
     acceptors: Vec<Acceptor>,
     accepting: Accepting,
     accept_again: Option<Time>,
+    /// Listeners may have to be opened or closed.
+    are_acceptors_due: bool,
     spare: Option<OwnedFd>,
     /// The spare descriptor was given up, so that the next client can be told that there are none left.
     is_spare_given: bool,
@@ -100,6 +102,7 @@ impl Uring {
             acceptors,
             accepting: Accepting::Closed,
             accept_again: None,
+            are_acceptors_due: false,
             spare: common::spare(),
             is_spare_given: false,
             waker: equipment.waker,
@@ -280,8 +283,11 @@ impl Uring {
         }
         if self.accept_again.is_some_and(|again| again <= self.common.clock.now) {
             self.accept_again = None;
+            self.are_acceptors_due = true;
         }
-        self.update_acceptors();
+        if std::mem::take(&mut self.are_acceptors_due) {
+            self.update_acceptors();
+        }
         self.mind_given();
         self.given.top_up(&self.buffers, self.given_wanted);
         if self.given.lent > 0 {
@@ -428,7 +434,7 @@ impl Io for Uring {
     }
 
     fn accept(&mut self, accepting: Accepting) {
-        self.accepting = accepting;
+        (self.accepting, self.are_acceptors_due) = (accepting, true);
     }
 
     fn is_accepting_at_rest(&self) -> bool {

@@ -86,6 +86,7 @@ impl Uring {
         let Some(acceptor) = self.acceptors.get_mut(index) else { return };
         let is_unix = acceptor.is_unix;
         acceptor.is_armed = cqueue::more(flags);
+        self.are_acceptors_due |= !acceptor.is_armed;
         let leaving = acceptor.leaving.take_if(|_| !acceptor.is_armed);
         acceptor.is_recalled &= acceptor.is_armed;
         if result >= 0 {

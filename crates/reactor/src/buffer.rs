@@ -96,7 +96,7 @@ impl Buffers {
     pub(crate) unsafe fn returned(&self, id: u16, len: usize) -> Span {
         debug_assert!(len <= BUFFER_BYTES && self.shared.spans[usize::from(id)].get() == 0);
         self.shared.spans[usize::from(id)].set(1);
-        Span { shared: self.shared.clone(), id, start: 0, len: len as u32 }
+        Span { shared: self.shared.clone(), id, start: 0, len: len as u16 }
     }
 }
 
@@ -141,7 +141,7 @@ impl Blank {
         // Safe because `shared` holds another strong count of the same allocation.
         unsafe { Rc::decrement_strong_count(Rc::as_ptr(&shared)) };
         shared.spans[usize::from(id)].set(1);
-        Span { shared, id, start: 0, len: len as u32 }
+        Span { shared, id, start: 0, len: len as u16 }
     }
 
     /// Lends the buffer to the kernel and returns its id and address. [`Buffers::returned`] takes it back.
@@ -176,8 +176,9 @@ impl fmt::Debug for Blank {
 pub struct Span {
     shared: Rc<Shared>,
     id: u16,
-    start: u32,
-    len: u32,
+    // Short, because each connection has room for a chunk that it sends.
+    start: u16,
+    len: u16,
 }
 
 impl Span {
@@ -187,14 +188,14 @@ impl Span {
     /// When the range does not lie within the span.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= self.len as usize, "a slice lies within its span");
+        assert!(range.start <= range.end && range.end <= usize::from(self.len), "a slice lies within its span");
         let count = &self.shared.spans[usize::from(self.id)];
         count.set(count.get() + 1);
         Self {
             shared: self.shared.clone(),
             id: self.id,
-            start: self.start + range.start as u32,
-            len: (range.end - range.start) as u32,
+            start: self.start + range.start as u16,
+            len: (range.end - range.start) as u16,
         }
     }
 
@@ -212,8 +213,8 @@ impl Span {
         // was received.
         Some(unsafe {
             std::slice::from_raw_parts_mut(
-                self.shared.start_of(self.id).as_ptr().add(self.start as usize),
-                self.len as usize,
+                self.shared.start_of(self.id).as_ptr().add(usize::from(self.start)),
+                usize::from(self.len),
             )
         })
     }
@@ -223,9 +224,9 @@ impl Span {
     /// # Panics
     /// When the span is shorter than that.
     pub fn advance(&mut self, bytes: usize) {
-        assert!(bytes <= self.len as usize, "no more is let go than there is");
-        self.start += bytes as u32;
-        self.len -= bytes as u32;
+        assert!(bytes <= usize::from(self.len), "no more is let go than there is");
+        self.start += bytes as u16;
+        self.len -= bytes as u16;
     }
 }
 
@@ -237,8 +238,8 @@ impl Deref for Span {
         // `len` only ever shrink within what was received.
         unsafe {
             std::slice::from_raw_parts(
-                self.shared.start_of(self.id).as_ptr().add(self.start as usize),
-                self.len as usize,
+                self.shared.start_of(self.id).as_ptr().add(usize::from(self.start)),
+                usize::from(self.len),
             )
         }
     }
@@ -262,6 +263,7 @@ impl fmt::Debug for Span {
 
 /// Bytes of one buffer: two pages. Most requests and answers fit, and a stream of rows costs few system calls.
 pub const BUFFER_BYTES: usize = 8192;
+const _: () = assert!(BUFFER_BYTES <= u16::MAX as usize, "the places of a span are this short");
 
 #[cfg(test)]
 mod tests {

@@ -29,9 +29,13 @@ use crate::pack::Packed;
 use crate::planted::is_there;
 use crate::vars::{Tracked, Vars, changes_of_dialect};
 
-/// The unnamed statement of one client.
+/// The unnamed statement of one client. It takes memory only from the first one that the client gives.
 #[derive(Debug, Default)]
-pub struct Unnamed {
+pub struct Unnamed(Option<Box<UnnamedHistory>>);
+
+/// What a client has given as its unnamed statement.
+#[derive(Debug, Default)]
+struct UnnamedHistory {
     /// What the client has given, in order: the last is in force, and the others come back if the server skips those behind
     /// them.
     given: Vec<Given>,
@@ -90,6 +94,142 @@ type Changes = (Vec<String>, Vec<String>);
 impl Unnamed {
     /// The client is lent a server to which it has given no statement. All that it has sent to another has been answered.
     pub fn begin_loan(&mut self) {
+        if let Some(history) = &mut self.0 {
+            history.begin_loan();
+        }
+    }
+
+    /// The client gives a statement with the Parse that is sent now; `parse` is `None` if not all of it can be kept.
+    pub fn prepares(
+        &mut self,
+        parse: Option<[&[u8]; 2]>,
+        reading: UnnamedReading,
+        exchange: &Exchange,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) {
+        self.0.get_or_insert_default().prepares(parse, reading, exchange, account, statement_registry);
+    }
+
+    /// The client has just given a statement, or closed it where `parse` is `None`, with a message that was sent to the server
+    /// under a name, or that we answer: the server has no unnamed statement of the client, or an earlier one.
+    pub fn has_sent_renamed(
+        &mut self,
+        parse: Option<[&[u8]; 2]>,
+        reading: UnnamedReading,
+        exchange: &Exchange,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) {
+        self.0.get_or_insert_default().has_sent_renamed(parse, reading, exchange, account, statement_registry);
+    }
+
+    /// The client closes the statement with the message that is sent now.
+    pub fn closes(&mut self, exchange: &Exchange) {
+        let history = self.0.get_or_insert_default();
+        history.is_destroyed(true, exchange);
+        history.brings(exchange);
+    }
+
+    /// The client has closed the statement while it had no server, so that all its messages have been answered.
+    pub fn is_closed(&mut self) {
+        self.0 = None;
+    }
+
+    /// The client destroys the statement with the Query that is sent now, unless that cannot be converted, which no text
+    /// fails to be that `is_ascii`.
+    pub fn queries(&mut self, is_ascii: bool, exchange: &Exchange) {
+        if let Some(history) = &mut self.0 {
+            history.is_destroyed(is_ascii, exchange);
+        }
+    }
+
+    /// The server has failed at the first and skipped the others of the messages of these numbers; `is_unread`: it could not
+    /// even convert the first, which so has destroyed nothing. Returns whether they have given a statement, so that another one
+    /// is in force.
+    pub fn fails(&mut self, failure: &RangeInclusive<u64>, is_unread: bool) -> bool {
+        self.0.as_mut().is_some_and(|history| history.fails(failure, is_unread))
+    }
+
+    /// What the statement in force does, if that is of interest to the session state.
+    #[must_use]
+    pub fn class(&self) -> Option<&Rc<Class>> {
+        self.0.as_ref()?.given.last()?.reading.as_ref()?.class.as_ref()
+    }
+
+    /// Whether the client has given a statement, or destroyed it, on its server or before.
+    #[inline]
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.0.as_ref().is_some_and(|history| !history.given.is_empty())
+    }
+
+    /// Whether it is unknown which statement is in force, until an earlier batch has been answered.
+    #[inline]
+    #[must_use]
+    pub fn is_in_doubt(&self, exchange: &Exchange) -> bool {
+        self.0.as_ref().is_some_and(|history| history.is_in_doubt(exchange))
+    }
+
+    /// The client binds or describes the statement: appends what the server must be sent first, if it may have another one.
+    ///
+    /// # Errors
+    /// No answer can be hidden now.
+    pub fn bring(
+        &mut self,
+        session: (&Rc<Vars>, &Tracked),
+        server_statements: &mut ServerStatements,
+        exchange: &mut Exchange,
+        tally: &mut Tally,
+        out: &mut Vec<Bytes>,
+    ) -> Result<(), Fault> {
+        self.0.get_or_insert_default().bring(session, server_statements, exchange, tally, out)
+    }
+
+    /// Packs it for another process, where its client has these parameters.
+    #[must_use]
+    pub fn pack(&self, vars: &Rc<Vars>) -> PackedUnnamed {
+        self.0.as_ref().map(|history| history.pack(vars)).unwrap_or_default()
+    }
+
+    /// Unpacks it from another process.
+    #[must_use]
+    pub fn unpack(
+        packed: PackedUnnamed,
+        vars: &Rc<Vars>,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) -> Self {
+        if packed.kept.is_none() && packed.all.is_empty() && packed.brought.is_none() {
+            return Self::default();
+        }
+        let mut history = UnnamedHistory { brought: packed.brought, ..UnnamedHistory::default() };
+        let kept = packed.kept.map(|kept| (EARLIER, kept));
+        for (place, Packed(parse)) in kept.into_iter().chain(packed.all) {
+            // The statements of a client that comes from another process count as unread.
+            let reading = UnnamedReading { vars: Some(vars.clone()), class: None, statement: None };
+            history.give(place, Some([&parse, &[]]), reading, account, statement_registry);
+        }
+        Self(Some(Box::new(history)))
+    }
+
+    /// Whether the statement in force has this text, with its zero byte and the types of its parameters.
+    #[must_use]
+    pub fn is(&self, text: &[u8]) -> bool {
+        self.0.as_ref().and_then(|history| history.last()).is_some_and(|(_, parse)| of_parse(parse) == text)
+    }
+
+    /// The statement in force, if it was sent as a named one and the server has another unnamed one.
+    #[must_use]
+    pub fn sent_renamed(&self, exchange: &Exchange) -> Option<&Statement> {
+        let history = self.0.as_ref()?;
+        let reading = history.given.last()?.reading.as_ref()?;
+        reading.statement.as_ref().filter(|_| !history.is_here(exchange))
+    }
+}
+
+impl UnnamedHistory {
+    fn begin_loan(&mut self) {
         self.brought = None;
         if self.given.len() > 1 {
             self.forget_first(self.given.len() - 1);
@@ -99,8 +239,7 @@ impl Unnamed {
         }
     }
 
-    /// The client gives a statement with the Parse that is sent now; `parse` is `None` if not all of it can be kept.
-    pub fn prepares(
+    fn prepares(
         &mut self,
         parse: Option<[&[u8]; 2]>,
         reading: UnnamedReading,
@@ -119,9 +258,7 @@ impl Unnamed {
         self.brings(exchange);
     }
 
-    /// The client has just given a statement, or closed it where `parse` is `None`, with a message that was sent to the server
-    /// under a name, or that we answer: the server has no unnamed statement of the client, or an earlier one.
-    pub fn has_sent_renamed(
+    fn has_sent_renamed(
         &mut self,
         parse: Option<[&[u8]; 2]>,
         reading: UnnamedReading,
@@ -135,27 +272,7 @@ impl Unnamed {
         self.brought = None;
     }
 
-    /// The client closes the statement with the message that is sent now.
-    pub fn closes(&mut self, exchange: &Exchange) {
-        self.is_destroyed(true, exchange);
-        self.brings(exchange);
-    }
-
-    /// The client has closed the statement while it had no server, so that all its messages have been answered.
-    pub fn is_closed(&mut self) {
-        *self = Self::default();
-    }
-
-    /// The client destroys the statement with the Query that is sent now, unless that cannot be converted, which no text
-    /// fails to be that `is_ascii`.
-    pub fn queries(&mut self, is_ascii: bool, exchange: &Exchange) {
-        self.is_destroyed(is_ascii, exchange);
-    }
-
-    /// The server has failed at the first and skipped the others of the messages of these numbers; `is_unread`: it could not
-    /// even convert the first, which so has destroyed nothing. Returns whether they have given a statement, so that another one
-    /// is in force.
-    pub fn fails(&mut self, failure: &RangeInclusive<u64>, is_unread: bool) -> bool {
+    fn fails(&mut self, failure: &RangeInclusive<u64>, is_unread: bool) -> bool {
         let is_hit = |place: Place| failure.contains(&place.number);
         // The unnamed statement of another client may still be there.
         self.brought = match self.brought {
@@ -183,22 +300,7 @@ impl Unnamed {
         true
     }
 
-    /// What the statement in force does, if that is of interest to the session state.
-    #[must_use]
-    pub fn class(&self) -> Option<&Rc<Class>> {
-        self.given.last()?.reading.as_ref()?.class.as_ref()
-    }
-
-    /// Whether the client has given a statement, or destroyed it, on its server or before.
-    #[must_use]
-    pub fn is_given(&self) -> bool {
-        !self.given.is_empty()
-    }
-
-    /// Whether it is unknown which statement is in force, until an earlier batch has been answered.
-    #[inline]
-    #[must_use]
-    pub fn is_in_doubt(&self, exchange: &Exchange) -> bool {
+    fn is_in_doubt(&self, exchange: &Exchange) -> bool {
         match self.given.last() {
             Some(Given { place, .. }) if place.epoch != exchange.epoch() && *place != EARLIER => {
                 exchange.may_step() && place.number >= exchange.unanswered()
@@ -207,11 +309,7 @@ impl Unnamed {
         }
     }
 
-    /// The client binds or describes the statement: appends what the server must be sent first, if it may have another one.
-    ///
-    /// # Errors
-    /// No answer can be hidden now.
-    pub fn bring(
+    fn bring(
         &mut self,
         (vars, tracked): (&Rc<Vars>, &Tracked),
         server_statements: &mut ServerStatements,
@@ -237,9 +335,7 @@ impl Unnamed {
         Ok(())
     }
 
-    /// Packs it for another process, where its client has these parameters.
-    #[must_use]
-    pub fn pack(&self, vars: &Rc<Vars>) -> PackedUnnamed {
+    fn pack(&self, vars: &Rc<Vars>) -> PackedUnnamed {
         let mut start = 0;
         let pack = |given: &Given| {
             let text = &self.texts[std::mem::replace(&mut start, given.end)..given.end];
@@ -249,37 +345,6 @@ impl Unnamed {
             (given.place, Packed::from(if is_kept { text } else { &[] }))
         };
         PackedUnnamed { kept: None, all: self.given.iter().map(pack).collect(), brought: self.brought }
-    }
-
-    /// Unpacks it from another process.
-    #[must_use]
-    pub fn unpack(
-        packed: PackedUnnamed,
-        vars: &Rc<Vars>,
-        account: &Account,
-        statement_registry: &mut StatementRegistry,
-    ) -> Self {
-        let mut unnamed = Self { brought: packed.brought, ..Self::default() };
-        let kept = packed.kept.map(|kept| (EARLIER, kept));
-        for (place, Packed(parse)) in kept.into_iter().chain(packed.all) {
-            // The statements of a client that comes from another process count as unread.
-            let reading = UnnamedReading { vars: Some(vars.clone()), class: None, statement: None };
-            unnamed.give(place, Some([&parse, &[]]), reading, account, statement_registry);
-        }
-        unnamed
-    }
-
-    /// Whether the statement in force has this text, with its zero byte and the types of its parameters.
-    #[must_use]
-    pub fn is(&self, text: &[u8]) -> bool {
-        self.last().is_some_and(|(_, parse)| of_parse(parse) == text)
-    }
-
-    /// The statement in force, if it was sent as a named one and the server has another unnamed one.
-    #[must_use]
-    pub fn sent_renamed(&self, exchange: &Exchange) -> Option<&Statement> {
-        let reading = self.given.last()?.reading.as_ref()?;
-        reading.statement.as_ref().filter(|_| !self.is_here(exchange))
     }
 
     /// The Parse of the statement in force, and the commands before and behind it by which it is read as its client has given

@@ -7,7 +7,7 @@ use crate::STARTUP_BYTES_MAX;
 
 /// A parsed startup packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Startup {
+pub enum Startup<'p> {
     /// `SSLRequest`.
     Ssl,
     /// `GSSENCRequest`.
@@ -22,7 +22,7 @@ pub enum Startup {
         /// The requested minor version.
         minor: u16,
         /// Names and values, in the order sent.
-        parameters: Vec<(String, String)>,
+        parameters: Vec<(&'p str, &'p str)>,
     },
     /// Another major version.
     Version {
@@ -58,12 +58,12 @@ pub fn packet_bytes(bytes: &[u8]) -> Result<Option<usize>, StartupFault> {
     Ok(Some(length as usize))
 }
 
-impl Startup {
+impl<'p> Startup<'p> {
     /// Parses one whole packet, including its length word.
     ///
     /// # Errors
     /// Fails if the packet is invalid.
-    pub fn parse(packet: &[u8]) -> Result<Self, StartupFault> {
+    pub fn parse(packet: &'p [u8]) -> Result<Self, StartupFault> {
         let code = packet
             .get(4..8)
             .and_then(|code| code.first_chunk::<4>())
@@ -82,7 +82,7 @@ impl Startup {
     }
 }
 
-fn parameters(body: &[u8]) -> Result<Vec<(String, String)>, StartupFault> {
+fn parameters(body: &[u8]) -> Result<Vec<(&str, &str)>, StartupFault> {
     let Some((0, mut rest)) = body.split_last() else { return Err(StartupFault::Terminator) };
     let mut found = Vec::new();
     while !rest.is_empty() {
@@ -96,9 +96,9 @@ fn parameters(body: &[u8]) -> Result<Vec<(String, String)>, StartupFault> {
     Ok(found)
 }
 
-fn take_string(rest: &mut &[u8]) -> Result<String, StartupFault> {
+fn take_string<'p>(rest: &mut &'p [u8]) -> Result<&'p str, StartupFault> {
     let end = rest.iter().position(|&byte| byte == 0).ok_or(StartupFault::Layout)?;
-    let text = std::str::from_utf8(&rest[..end]).map_err(|_| StartupFault::Encoding)?.to_owned();
+    let text = std::str::from_utf8(&rest[..end]).map_err(|_| StartupFault::Encoding)?;
     *rest = &rest[end + 1..];
     Ok(text)
 }
@@ -129,10 +129,7 @@ mod tests {
         let bytes = packet(3 << 16 | 2, b"user\0ann\0database\0shop\0\0");
         assert_eq!(
             Startup::parse(&bytes),
-            Ok(Startup::Session {
-                minor: 2,
-                parameters: vec![("user".into(), "ann".into()), ("database".into(), "shop".into())]
-            })
+            Ok(Startup::Session { minor: 2, parameters: vec![("user", "ann"), ("database", "shop")] })
         );
     }
 
@@ -145,10 +142,7 @@ mod tests {
         assert_eq!(Startup::parse(&packet(3 << 16, b"")), Err(StartupFault::Terminator));
         assert_eq!(
             Startup::parse(&packet(3 << 16, b"user\0ann\0database\0\0\0")),
-            Ok(Startup::Session {
-                minor: 0,
-                parameters: vec![("user".into(), "ann".into()), ("database".into(), String::new())]
-            })
+            Ok(Startup::Session { minor: 0, parameters: vec![("user", "ann"), ("database", "")] })
         );
         assert_eq!(Startup::parse(&packet(3 << 16, b"user\0")), Err(StartupFault::Layout));
         assert_eq!(Startup::parse(&packet(3 << 16, b"user\0\xff\0\0")), Err(StartupFault::Encoding));

@@ -278,7 +278,7 @@ mod tests {
         else {
             panic!("a session")
         };
-        assert_eq!(parameters[1], ("database".to_owned(), "shop".to_owned()));
+        assert_eq!(parameters[1], ("database", "shop"));
     }
 
     #[test]

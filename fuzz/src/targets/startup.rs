@@ -90,19 +90,19 @@ fn is_stable(early: &Opening, late: &Opening) {
     }
 }
 
-fn reads_back(packet: &[u8], minor: u16, parameters: &[(String, String)]) {
+fn reads_back(packet: &[u8], minor: u16, parameters: &[(&str, &str)]) {
     let mut out = Vec::new();
-    write::startup(&mut out, minor, parameters.iter().map(|(name, value)| (&**name, &**value)));
+    write::startup(&mut out, minor, parameters.iter().copied());
     assert_eq!(out, packet);
     assert_eq!(startup::packet_bytes(&out), Ok(Some(out.len())));
     assert_eq!(Startup::parse(&out), Ok(Startup::Session { minor, parameters: parameters.to_vec() }));
 }
 
-fn request(minor: u16, parameters: Vec<(String, String)>, ignored: &[&str]) {
+fn request(minor: u16, parameters: Vec<(&str, &str)>, ignored: &[&str]) {
     let tracked = Tracked::new(["IntervalStyle", "search_path"]);
     let ignored: Vec<Box<str>> = ignored.iter().map(|&name| name.into()).collect();
     let last = |wanted: &str| {
-        parameters.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.clone()).unwrap_or_default()
+        parameters.iter().rev().find(|(name, _)| *name == wanted).map(|(_, value)| *value).unwrap_or_default()
     };
     let (user, database) = (last("user"), last("database"));
     let request = match Request::read(minor, parameters, &StartupRules { tracked: &tracked, ignored: &ignored }) {
@@ -111,7 +111,7 @@ fn request(minor: u16, parameters: Vec<(String, String)>, ignored: &[&str]) {
     };
     assert_eq!(*request.user, *user);
     assert!(!user.is_empty() && user.len() <= 127);
-    assert_eq!(*request.database, if database.is_empty() { user } else { database });
+    assert_eq!(&*request.database, if database.is_empty() { user } else { database });
     let mut out = Vec::new();
     request.negotiate(&mut out);
     let kinds: Vec<u8> = messages(&out).iter().map(|(kind, _)| *kind).collect();

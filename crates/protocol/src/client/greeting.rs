@@ -3,7 +3,10 @@
 //! Always true: a packet is judged as a whole; nothing of a refused packet is kept.
 //! Not here: whether the user and the database exist, and how the user authenticates (`login`).
 
+use std::sync::Arc;
+
 use wire::backend::TxStatus;
+use wire::frame::HEADER_BYTES;
 use wire::startup::{self, Startup, StartupFault};
 use wire::write;
 
@@ -16,7 +19,7 @@ use crate::vars::{INTERVAL_STYLE, Tracked, Vars, is_told};
 
 /// The meaning of a client's first bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Opening {
+pub enum Opening<'p> {
     /// Too few bytes to decide.
     More,
     /// A TLS ClientHello without an encryption request (`sslnegotiation=direct`): the client would not understand an
@@ -41,7 +44,7 @@ pub enum Opening {
         /// The minor version of protocol 3.
         minor: u16,
         /// Names and values, in the order sent.
-        parameters: Vec<(String, String)>,
+        parameters: Vec<(&'p str, &'p str)>,
     },
     /// A Terminate: the client leaves without a session.
     Farewell,
@@ -51,7 +54,7 @@ pub enum Opening {
 
 /// Classifies the first bytes of a client.
 #[must_use]
-pub fn open(bytes: &[u8]) -> Opening {
+pub fn open(bytes: &[u8]) -> Opening<'_> {
     // The length of a startup packet is below 10,000, so its first byte is zero; a TLS handshake record begins with this
     // byte.
     if bytes.first() == Some(&TLS_HANDSHAKE) {
@@ -113,9 +116,9 @@ pub struct StartupRules<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The user name that the client gave.
-    pub user: Box<str>,
+    pub user: Arc<str>,
     /// The database; the user name if the client named none.
-    pub database: Box<str>,
+    pub database: Arc<str>,
     /// The minor version of protocol 3.
     pub minor: u16,
     /// The tracked parameters that the client gave.
@@ -137,22 +140,22 @@ impl Request {
     ///
     /// # Errors
     /// The error names the parameter that cannot be served.
-    pub fn read(minor: u16, parameters: Vec<(String, String)>, rules: &StartupRules<'_>) -> Result<Self, Fault> {
+    pub fn read(minor: u16, parameters: Vec<(&str, &str)>, rules: &StartupRules<'_>) -> Result<Self, Fault> {
         let replication = wanted_stream(&parameters)?;
         let (mut user, mut database, mut options) = (None, None, None);
         let mut unknown_options = Vec::new();
         let mut given =
             Given { rules, vars: Vars::new(rules.tracked), settings: Overrides::default(), unsupported: None };
         for (name, value) in parameters {
-            match &*name {
+            match name {
                 "user" => user = Some(value),
                 "database" => database = Some(value),
-                _ if name.starts_with("_pq_.") => unknown_options.push(name),
+                _ if name.starts_with("_pq_.") => unknown_options.push(name.to_owned()),
                 // Was read first, because the treatment of `options` depends on it.
                 "replication" => {}
                 "options" if replication.is_some() => options = Some(value.into()),
-                "options" => given.read_options(&value)?,
-                _ => given.set(&name, &value, false, |name| Fault::StartupParameter { name }),
+                "options" => given.read_options(value)?,
+                _ => given.set(name, value, false, |name| Fault::StartupParameter { name }),
             }
         }
         let Given { vars, settings, unsupported, .. } = given;
@@ -160,8 +163,8 @@ impl Request {
         if user.len() > USER_BYTES_MAX {
             return Err(Fault::UserTooLong);
         }
-        let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
-        let (user, database) = (user.into(), database.into());
+        let user: Arc<str> = user.into();
+        let database = database.filter(|name| !name.is_empty()).map_or_else(|| user.clone(), Arc::from);
         Ok(Self { user, database, minor, vars, settings, unsupported, replication, options, unknown_options })
     }
 
@@ -174,10 +177,10 @@ impl Request {
 }
 
 /// The kind of replication that the parameters ask for; the last occurrence counts.
-fn wanted_stream(parameters: &[(String, String)]) -> Result<Option<Replication>, Fault> {
+fn wanted_stream(parameters: &[(&str, &str)]) -> Result<Option<Replication>, Fault> {
     let mut wanted = None;
-    for (_, value) in parameters.iter().filter(|(name, _)| name == "replication") {
-        wanted = Replication::parse(value).map_err(|_| Fault::ReplicationUnknown { value: value.as_str().into() })?;
+    for (_, value) in parameters.iter().filter(|(name, _)| *name == "replication") {
+        wanted = Replication::parse(value).map_err(|_| Fault::ReplicationUnknown { value: (*value).into() })?;
     }
     Ok(wanted)
 }
@@ -265,7 +268,9 @@ pub fn welcome(
     key: &[u8],
     notice: Option<&str>,
 ) -> Vec<u8> {
-    let mut out = Vec::with_capacity(fixed.len() + WELCOME_BYTES);
+    // Just the room that a client without values of its own needs: the bytes need not be moved before they are sent.
+    let ends = HEADER_BYTES + key.len() + HEADER_BYTES + 1;
+    let mut out = Vec::with_capacity(fixed.len() + statuses.length() + ends);
     out.extend_from_slice(fixed);
     statuses.write_for(vars, tracked, &mut out);
     write::backend_key_data(&mut out, key);
@@ -279,8 +284,6 @@ pub fn welcome(
     out
 }
 
-/// So much room is made for what stands behind the fixed messages: nearly always enough.
-const WELCOME_BYTES: usize = 512;
 const READ_ONLY: &str = "default_transaction_read_only";
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -297,8 +300,7 @@ mod tests {
         let tracked = Tracked::new(["IntervalStyle"]);
         let ignored: Vec<Box<str>> = ignored.iter().map(|&name| name.into()).collect();
         let rules = StartupRules { tracked: &tracked, ignored: &ignored };
-        let parameters = parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Request::read(0, parameters, &rules)
+        Request::read(0, parameters.to_vec(), &rules)
     }
 
     #[test]

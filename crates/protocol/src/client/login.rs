@@ -37,7 +37,7 @@ pub enum Method {
 #[derive(Clone, Debug)]
 pub struct Known {
     /// The user name that the client claims.
-    pub user: Box<str>,
+    pub user: Arc<str>,
     /// The stored secret; `None` if the user is unknown.
     pub secret: Option<Arc<Secret>>,
     /// The secret that SCRAM checks against: derived, stored or a mock. `None` where SCRAM is not asked for, because to

@@ -39,6 +39,11 @@ impl Statuses {
         &self.vars
     }
 
+    /// The length of all messages in bytes.
+    pub(super) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Appends the messages for the values of a client, of which most are these.
     pub fn write_for(&self, vars: &Vars, tracked: &Tracked, out: &mut Vec<u8>) {
         // Where the messages begin that are appended as they are.

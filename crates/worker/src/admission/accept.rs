@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
                     self.fail_client(key, &Fault::TlsRequired);
                     return;
                 }
-                let early = greeting.unread.split_off(bytes);
+                let early = greeting.unread[bytes..].to_vec();
                 let (since_wall, has_kept_descriptor) = (greeting.since_wall, greeting.has_kept_descriptor);
                 let ignored = &self.hands.active.settings.ignore_startup_parameters;
                 let rules = StartupRules { tracked: &self.hands.active.tracked, ignored };

@@ -161,7 +161,7 @@ impl<I: Io> Worker<I> {
         let statuses = Statuses::new(vars.clone(), tracked);
         let out = greeting::welcome(&fixed, &statuses, &vars, tracked, cancel_key.bytes(), None);
         let Some(client) = self.clients.get_mut(key) else { return };
-        let console = ConsoleClient::new(right, user, application_name, cancel_key);
+        let console = ConsoleClient::new(right, (&*user).into(), application_name, cancel_key);
         let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ClientStage::Console(Box::new(console)))
         else {
             return;

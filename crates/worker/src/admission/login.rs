@@ -285,7 +285,7 @@ impl<I: Io> Worker<I> {
                 }
                 self.enter_pool(key, database, &entry, shared.as_deref().unwrap_or(&user), None);
             }
-            None => self.fail_client(key, &Fault::NoSuchDatabase { name }),
+            None => self.fail_client(key, &Fault::NoSuchDatabase { name: (&*name).into() }),
         }
     }
 

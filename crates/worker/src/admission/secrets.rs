@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
     /// The secret that has to be hashed first.
     pub(crate) fn known(
         &mut self,
-        user: &str,
+        user: &Arc<str>,
         method: Method,
         reported_secret: Option<Arc<Secret>>,
     ) -> Result<Known, Arc<Secret>> {
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
             _ => Some(ServerSecret::mock(user, &self.hands.active.mock_key, settings.scram_iterations)),
         };
         let like = self.hands.active.users.iter().next().map(|(_, secret)| secret.clone());
-        Ok(Known { user: user.into(), secret, scram, like, channel: None })
+        Ok(Known { user: user.clone(), secret, scram, like, channel: None })
     }
 
     /// The SCRAM secret that was derived from a plaintext secret, if it was: derived once for each secret, since that

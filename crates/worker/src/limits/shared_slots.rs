@@ -102,7 +102,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Login(login) => {
                 // A client that has not authenticated, or waits for the ledger, has not passed.
                 let has_passed = login.waits_for().is_some();
-                has_passed.then(|| (Arc::from(&*login.request().user), Arc::from(&*login.request().database)))
+                has_passed.then(|| (login.request().user.clone(), login.request().database.clone()))
             }
             ClientStage::Console(console) => {
                 (!self.is_admin(console.user())).then(|| (Arc::from(console.user()), CONSOLE.into()))
@@ -203,7 +203,7 @@ impl<I: Io> Worker<I> {
         }
         if client.slots.has_user_slot {
             let name = match &client.stage {
-                ClientStage::Login(login) => Arc::from(&*login.request().user),
+                ClientStage::Login(login) => login.request().user.clone(),
                 ClientStage::Ready(ready) => self.registry.users[ready.session.user as usize].name.clone(),
                 ClientStage::Console(console) => Arc::from(console.user()),
                 ClientStage::Greeting(_) | ClientStage::Cancelling(_) => return,
@@ -216,7 +216,7 @@ impl<I: Io> Worker<I> {
         if let ClientStage::Login(login) = &client.stage {
             // The client may still wait for the ledger's answer. An answer already on its way finds no client, and its
             // slot is given back then.
-            let user = LedgerKey::UserClients(Arc::from(&*login.request().user));
+            let user = LedgerKey::UserClients(login.request().user.clone());
             let mut letters = Vec::new();
             self.limits.lending.worker_quota.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
             self.limits.lending.worker_quota.withdraw(&user, key.to_bits(), &mut letters);

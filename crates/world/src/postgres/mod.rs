@@ -151,7 +151,8 @@ impl Postgres {
         let host = &self.hosts[session.host];
         let is_encrypted = net.end(session.end).is_encrypted;
         let is_stripped = matches!(host.mood, Mood::Mad | Mood::Odd | Mood::Forgetful);
-        match session.startup(bytes) {
+        let packet = session.startup_packet(bytes);
+        match packet.as_deref().and_then(|packet| Startup::parse(packet).ok()) {
             None => Wish::Nothing,
             Some(Startup::Session { .. } | Startup::Cancel { .. })
                 if host.tls == HostTls::Demanded && !is_encrypted =>
@@ -166,7 +167,7 @@ impl Postgres {
                 Mood::Mad => session.rave(),
                 Mood::Odd => session.ask_for_gss(),
                 _ => {
-                    let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| &**user);
+                    let user = parameters.iter().find(|(name, _)| *name == "user").map(|(_, user)| *user);
                     let is_known = host.mood != Mood::Forgetful;
                     let user = user.unwrap_or_default();
                     let secret = host.manner.secrets.get(user).or_else(|| self.secrets.get(user));

@@ -125,7 +125,7 @@ impl World {
 fn user_of(bytes: &[u8]) -> Option<String> {
     match Startup::parse(bytes) {
         Ok(Startup::Session { parameters, .. }) => {
-            parameters.into_iter().find(|(name, _)| name == "user").map(|(_, user)| user)
+            parameters.into_iter().find(|(name, _)| *name == "user").map(|(_, user)| user.to_owned())
         }
         _ => None,
     }

@@ -21,7 +21,6 @@ use std::time::Duration;
 use auth::{ScramSecret, Secret, ServerSecret};
 use protocol::client::login::{Dice as LoginDice, Known, Login, Method};
 use wire::backend::TxStatus;
-use wire::startup::Startup;
 use wire::{backend, frontend, write};
 
 use crate::checks::witness::{Charge, Witness};
@@ -37,31 +36,30 @@ use state::{Portal, Work};
 
 impl Session {
     /// Returns the startup packet, once it is complete.
-    pub(crate) fn startup(&mut self, bytes: &[u8]) -> Option<Startup> {
+    pub(crate) fn startup_packet(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.input.extend_from_slice(bytes);
         let length = wire::startup::packet_bytes(&self.input).ok()??;
         if self.input.len() < length {
             return None;
         }
-        let packet: Vec<u8> = self.input.drain(..length).collect();
-        Startup::parse(&packet).ok()
+        Some(self.input.drain(..length).collect())
     }
 
     /// Begins the login.
     pub(crate) fn begin(
         &mut self,
-        parameters: &[(String, String)],
+        parameters: &[(&str, &str)],
         secret: Option<Arc<Secret>>,
         is_encrypted: bool,
         manner: &Manner,
         dice: &mut Dice,
     ) -> Wish {
-        for (name, value) in parameters {
-            match &**name {
-                "user" => self.user.clone_from(value),
-                "database" => self.database.clone_from(value),
-                "application_name" => self.vars.application_name.clone_from(value),
-                "timezone" | "TimeZone" => self.vars.zone.clone_from(value),
+        for &(name, value) in parameters {
+            match name {
+                "user" => self.user = value.to_owned(),
+                "database" => self.database = value.to_owned(),
+                "application_name" => self.vars.application_name = value.to_owned(),
+                "timezone" | "TimeZone" => self.vars.zone = value.to_owned(),
                 "replication" => self.is_physical = value != "database",
                 "options" => self.alone = value.strip_prefix("owner=").and_then(|owner| owner.parse().ok()),
                 _ => {}

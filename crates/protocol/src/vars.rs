@@ -233,20 +233,17 @@ impl Vars {
         }
     }
 
-    /// Takes from `other` the values that are not known here.
-    pub fn fill_from(&mut self, other: &Self) {
-        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
-            if mine.is_none() {
-                mine.clone_from(theirs);
+    /// Takes from `server` the values that are not known here, and forgets those that it does not report. Returns whether the
+    /// two are equal now.
+    pub fn complete_from(&mut self, server: &Self) -> bool {
+        let mut are_equal = self.values.len() == server.values.len();
+        for (mine, theirs) in self.values.iter_mut().zip(&server.values) {
+            match (&*mine, theirs) {
+                (Some(_), Some(_)) => are_equal &= is_same(mine, theirs),
+                _ => mine.clone_from(theirs),
             }
         }
-    }
-
-    /// Forgets the values that `server` does not report.
-    pub fn forget_unreported(&mut self, server: &Self) {
-        for (mine, theirs) in self.values.iter_mut().zip(&server.values) {
-            *mine = mine.take().filter(|_| theirs.is_some());
-        }
+        are_equal
     }
 
     /// Takes from `server` the values that it reports, of those that it was given: after the server has accepted our
@@ -573,8 +570,12 @@ mod tests {
     #[test]
     fn what_a_server_does_not_report_is_not_told() {
         let mut client = vars(&[("search_path", "zz"), ("TimeZone", "UTC")]);
-        client.forget_unreported(&vars(&[("TimeZone", "GMT")]));
+        let server = vars(&[("TimeZone", "GMT")]);
+        assert!(!client.complete_from(&server));
         assert_eq!(client, vars(&[("TimeZone", "UTC")]));
+        for mut client in [vars(&[("search_path", "zz"), ("TimeZone", "GMT")]), vars(&[])] {
+            assert!(client.complete_from(&server) && client == server);
+        }
     }
 
     #[test]
@@ -636,7 +637,7 @@ mod tests {
     #[test]
     fn a_client_is_told_its_own_values_and_the_servers_for_the_rest() {
         let mut client = vars(&[("TimeZone", "UTC")]);
-        client.fill_from(&vars(&[("TimeZone", "Asia/Tokyo"), ("DateStyle", "ISO, MDY")]));
+        assert!(!client.complete_from(&vars(&[("TimeZone", "Asia/Tokyo"), ("DateStyle", "ISO, MDY")])));
         let tracked = tracked();
         assert_eq!(client.known(&tracked).collect::<Vec<_>>(), [("DateStyle", "ISO, MDY"), ("TimeZone", "UTC")]);
     }

@@ -83,24 +83,19 @@ impl<'p> Startup<'p> {
 }
 
 fn parameters(body: &[u8]) -> Result<Vec<(&str, &str)>, StartupFault> {
-    let Some((0, mut rest)) = body.split_last() else { return Err(StartupFault::Terminator) };
+    let Some((0, strings)) = body.split_last() else { return Err(StartupFault::Terminator) };
+    let mut rest = std::str::from_utf8(strings).map_err(|_| StartupFault::Encoding)?;
     let mut found = Vec::new();
     while !rest.is_empty() {
-        let name = take_string(&mut rest)?;
+        let (name, value);
+        (name, rest) = rest.split_once('\0').ok_or(StartupFault::Layout)?;
+        (value, rest) = rest.split_once('\0').ok_or(StartupFault::Layout)?;
         if name.is_empty() {
             return Err(StartupFault::Layout);
         }
-        let value = take_string(&mut rest)?;
         found.push((name, value));
     }
     Ok(found)
-}
-
-fn take_string<'p>(rest: &mut &'p [u8]) -> Result<&'p str, StartupFault> {
-    let end = rest.iter().position(|&byte| byte == 0).ok_or(StartupFault::Layout)?;
-    let text = std::str::from_utf8(&rest[..end]).map_err(|_| StartupFault::Encoding)?;
-    *rest = &rest[end + 1..];
-    Ok(text)
 }
 
 /// The request code of `SSLRequest`.

@@ -163,11 +163,12 @@ fn statuses(vars: &Vars, tracked: &Tracked) {
 
 fn merged(client: &Vars, server: &Vars, tracked: &Tracked) {
     let (mut filled, mut respelt) = (client.clone(), client.clone());
-    filled.fill_from(server);
+    let are_equal = filled.complete_from(server);
+    assert_eq!(are_equal, filled == *server);
     respelt.respell(server, tracked, true);
     for place in 0..tracked.reported_names().count() {
         let theirs = server.get(place).filter(|_| tracked.is_followed(place));
-        assert_eq!(filled.get(place), client.get(place).or(server.get(place)));
+        assert_eq!(filled.get(place), server.get(place).map(|theirs| client.get(place).unwrap_or(theirs)));
         assert_eq!(respelt.get(place), theirs.or(client.get(place)));
     }
 }

@@ -178,9 +178,7 @@ impl<I: Io> Worker<I> {
             );
         }
         vars.spell_like(begins, tracked);
-        vars.forget_unreported(begins);
-        vars.fill_from(begins);
-        let vars = if vars == **begins { begins.clone() } else { self.known_vars.share(vars) };
+        let vars = if vars.complete_from(begins) { begins.clone() } else { self.known_vars.share(vars) };
         self.let_in(key, pool, &welcome, (vars, settings), Link::None);
     }
 
@@ -194,9 +192,14 @@ impl<I: Io> Worker<I> {
         (vars, given): (Rc<Vars>, Overrides),
         link: Link,
     ) {
-        let Some(Client { stage: ClientStage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), is_own, slots, .. }) = self.clients.get(key) else {
+            return;
+        };
         let (is_own, replication, minor) = (*is_own, login.request.replication, login.request.minor);
-        let user = self.registry.user(&login.request.user, &self.hands.active.settings);
+        let user = match slots.counted {
+            Some((_, user)) => user,
+            None => self.registry.user(&login.request.user, &self.hands.active.settings),
+        };
         let mut placeholders = 0;
         if let Some((database, user)) = self.registry.pool(pool).map(|place| (place.database, place.user)) {
             let function_catalog = &mut self.registry.databases[database as usize].function_catalog;

@@ -261,11 +261,37 @@ pub fn plant(bug: Option<Planted>) {
     PLANTED.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
 }
 
+/// Whether the plain ways of a transaction are open (decision 0026).
+#[cfg(not(feature = "planted"))]
+#[inline]
+#[must_use]
+pub const fn are_ways_open() -> bool {
+    true
+}
+
+/// Whether the plain ways of a transaction are open (decision 0026). A simulation can close them, to see that nothing but the
+/// speed depends on them.
 #[cfg(feature = "planted")]
-use std::sync::atomic::{AtomicU8, Ordering};
+#[must_use]
+pub fn are_ways_open() -> bool {
+    !ARE_WAYS_CLOSED.load(Ordering::Relaxed)
+}
+
+/// Opens or closes the plain ways in the whole process.
+#[cfg(feature = "planted")]
+pub fn open_ways(are_open: bool) {
+    ARE_WAYS_CLOSED.store(!are_open, Ordering::Relaxed);
+}
+
+#[cfg(feature = "planted")]
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// Like `PLANTED`, it is asked for in many functions, and no program that ships has it.
+#[cfg(feature = "planted")]
+static ARE_WAYS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// The bug that is planted, counted from 1; 0 is none. Passing it as a value would need a parameter for tests in every
-/// function. This is the only mutable static of the project, and no program that ships has it.
+/// function. This and the next are the only mutable statics of the project, and no program that ships has them.
 #[cfg(feature = "planted")]
 static PLANTED: AtomicU8 = AtomicU8::new(0);
 

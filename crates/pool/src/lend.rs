@@ -7,6 +7,7 @@
 use base::Time;
 
 use crate::pick::is_aged;
+use crate::planted::has_plain_ways;
 use crate::pool::{Pool, Tables};
 use crate::pools::Pools;
 use crate::quotas::Quotas;
@@ -18,7 +19,7 @@ impl Pools {
     /// [`Event::Wants`](crate::Event::Wants) would do. `None` where that event has to be handled.
     #[must_use]
     pub fn lend(&mut self, now: Time, pool: PoolKey, client: ClientKey, fingerprint: Fingerprint) -> Option<ServerKey> {
-        let is_settled = self.unsettled.is_empty() && self.tables.waiters.at(client).is_none();
+        let is_settled = has_plain_ways() && self.unsettled.is_empty() && self.tables.waiters.at(client).is_none();
         let pool = self.pools.get_mut(pool).filter(|pool| is_settled && pool.is_calm(&self.quotas))?;
         let server = pool.servers.list(State::Idle).newest().filter(|_| pool.limits.reuse == Reuse::Newest)?;
         let slot = self.tables.slots.get(server)?;
@@ -36,7 +37,7 @@ impl Pools {
         let Tables { slots, .. } = &mut self.tables;
         let Some(slot) = slots.get_mut(server).filter(|slot| slot.state == State::Lent) else { return false };
         let Some(pool) = self.pools.get_mut(slot.pool) else { return false };
-        let is_calm = self.unsettled.is_empty() && pool.is_calm(&self.quotas);
+        let is_calm = has_plain_ways() && self.unsettled.is_empty() && pool.is_calm(&self.quotas);
         if !is_calm || pool.limits.reset || !pool.rests_unnoticed(slot, now) {
             return false;
         }

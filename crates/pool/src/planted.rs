@@ -80,3 +80,11 @@ pub(crate) fn rings_by(set: Time, time: Time) -> bool {
 pub(crate) fn waits_again<T>(waiter: T) -> Option<T> {
     (!planted::is(Planted::DedicatedWaiterForgotten)).then_some(waiter)
 }
+
+// Which way a transaction takes, of which only its speed may depend (decision 0026).
+
+/// Whether the plain ways are open. A simulation closes them to compare.
+#[inline]
+pub(crate) fn has_plain_ways() -> bool {
+    planted::are_ways_open()
+}

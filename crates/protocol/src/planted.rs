@@ -210,3 +210,11 @@ pub(crate) fn are_all_told(were_asked: bool) -> bool {
 pub(crate) fn that_keep_a_server<T>(holds: Vec<T>) -> Vec<T> {
     if planted::is(Planted::PinForgotten) { Vec::new() } else { holds }
 }
+
+// Which way a transaction takes, of which only its speed may depend (decision 0026).
+
+/// Whether the plain ways are open. A simulation closes them to compare.
+#[inline]
+pub(crate) fn has_plain_ways() -> bool {
+    planted::are_ways_open()
+}

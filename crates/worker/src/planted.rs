@@ -247,3 +247,11 @@ pub(crate) fn has_left(was_left: bool) -> bool {
 pub(crate) fn are_news_awaited(may_come: bool) -> bool {
     may_come && !planted::is(Planted::OwnNewsOvertaken)
 }
+
+// Which way a transaction takes, of which only its speed may depend (decision 0026).
+
+/// Whether the plain ways are open. A simulation closes them to compare.
+#[inline]
+pub(crate) fn has_plain_ways() -> bool {
+    planted::are_ways_open()
+}

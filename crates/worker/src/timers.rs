@@ -7,7 +7,7 @@ use base::{Key, Time};
 use pool::ServerKey;
 
 /// What a deadline is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Timer {
     /// A client's login, idle time or wait.
     Client(Key),

@@ -257,6 +257,8 @@ impl<I: Io> Worker<I> {
     fn expire(&mut self) {
         let mut due = Vec::new();
         self.hands.timers.expire(self.hands.now, |timer| due.push(timer));
+        // Where a timer stands in the wheel depends on when it was set, which changes nothing else.
+        due.sort_unstable();
         for timer in due {
             self.fire(timer);
             self.settle();

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "planted")]
 mod planted;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ struct Options {
     is_whole: bool,
     is_planted: bool,
     is_verified: bool,
+    compares: bool,
     only: String,
     known: Vec<u64>,
     /// The text of the file of recorded seeds.
@@ -38,6 +40,8 @@ struct Options {
 const USAGE: &str = "\
 world [--seeds N] [--from S] [--threads T]    tells the stories of N seeds from S on
 world --verified [--seeds N] [--from S]       of these only the seeds in which servers are asked what is known of them
+world --both-ways [--seeds N] [--from S]      tells each twice, with the plain ways of transactions and without
+                                              (needs the feature planted)
 world --known FILE                            tells those of the seeds that a file lists
 world --seed S [--moments M] [--whole]        tells one story, shortened if it is bad unless --whole is given
 world --planted [--from S] [--only BUG]       plants each bug in turn and looks which seed catches it
@@ -56,6 +60,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
         is_whole: false,
         is_planted: false,
         is_verified: false,
+        compares: false,
         only: String::new(),
         known: Vec::new(),
         recorded: String::new(),
@@ -71,6 +76,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
             Long("threads") => options.threads = words.value()?.parse()?,
             Long("whole") => options.is_whole = true,
             Long("verified") => options.is_verified = true,
+            Long("both-ways") => options.compares = true,
             Long("planted") => options.is_planted = true,
             Long("only") => options.only = words.value()?.parse()?,
             Long("known") => options.known = known(&read(words.value()?)?)?,
@@ -149,6 +155,7 @@ fn planted(_: &Options) -> ExitCode {
 
 fn one(seed: u64, options: &Options) -> ExitCode {
     let mut teller = Teller::default();
+    ways::open(ways::has(seed));
     let outcome = teller.tell(seed, options.moments);
     let outcome = match outcome.accusation {
         Some(_) if !options.is_whole => teller.shorten(seed, options.moments),
@@ -176,12 +183,16 @@ fn print(seed: u64, outcome: &Outcome) {
 }
 
 fn many(options: &Options, seeds: &[u64]) -> ExitCode {
+    if options.compares {
+        return ways::compare(seeds, options.threads);
+    }
     let started = Instant::now();
-    let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let has_failed = AtomicBool::new(false);
     let tallies = Mutex::new(BTreeMap::<&'static str, u64>::new());
-    let tell = || {
-        let mut teller = Teller::default();
-        while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+    let (with, without): (Vec<u64>, Vec<u64>) = seeds.iter().partition(|seed| ways::has(**seed));
+    for (are_open, seeds) in [(true, with), (false, without)] {
+        ways::open(are_open);
+        for_each(&seeds, options.threads, |teller, seed| {
             let outcome = teller.tell(seed, 0);
             if let Some((charge, text)) = &outcome.accusation {
                 has_failed.store(true, Ordering::Relaxed);
@@ -192,13 +203,8 @@ fn many(options: &Options, seeds: &[u64]) -> ExitCode {
                     *tallies.entry(what).or_default() += count;
                 }
             }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..options.threads {
-            scope.spawn(tell);
-        }
-    });
+        });
+    }
     let secs = started.elapsed().as_secs_f64();
     println!("{} seeds in {secs:.1} s", seeds.len());
     if let Ok(tallies) = tallies.lock() {
@@ -207,4 +213,20 @@ fn many(options: &Options, seeds: &[u64]) -> ExitCode {
         }
     }
     if has_failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Looks at the worlds of these seeds, several at a time.
+fn for_each(seeds: &[u64], threads: u64, look: impl Fn(&mut Teller, u64) + Sync) {
+    let next = AtomicU64::new(0);
+    let look_at_some = || {
+        let mut teller = Teller::default();
+        while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            look(&mut teller, seed);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(look_at_some);
+        }
+    });
 }

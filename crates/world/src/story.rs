@@ -53,6 +53,12 @@ impl Teller {
         self.live(Plan::draw(seed), moments)
     }
 
+    /// Runs the world of a seed for a comparison of the ways that a transaction may take: how a worker cuts what it sends into
+    /// chunks, and its work into turns, makes no difference.
+    pub fn tell_uncut(&mut self, seed: u64, moments: usize) -> Outcome {
+        self.live(Plan { ignores_cuts: true, ..Plan::draw(seed) }, moments)
+    }
+
     /// Returns the result of the shortest bad plan found for a seed whose whole plan is bad: faults and applications
     /// are removed as long as the plan has the same charge.
     pub fn shorten(&mut self, seed: u64, moments: usize) -> Outcome {

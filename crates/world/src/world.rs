@@ -37,7 +37,8 @@ use crate::state::{START, World};
 impl World {
     /// A world before its first event.
     pub(crate) fn new(plan: Plan, buffers: &Buffers, moments_max: usize) -> Self {
-        let net = Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone())));
+        let net =
+            Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone(), plan.ignores_cuts)));
         let disk = Disk::of(&plan, secrets(&plan, None));
         let settings = disk.settings().unwrap_or_else(|mistakes| panic!("the plan has a mistake: {}", mistakes[0]));
         let active = Arc::new(disk.first_config(settings, plan.workers));
@@ -149,7 +150,10 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        self.witness.fold(self.witness.now.0);
+        // When a worker looks whether anything is due, and finds nothing, changes nothing.
+        if !matches!(event, Event::Turn { .. }) {
+            self.witness.fold(self.witness.now.0);
+        }
         let net = self.net.clone();
         match event {
             Event::Handshaken { worker, line, is_good } => net.borrow_mut().handshaken(worker, line, is_good),
@@ -203,7 +207,7 @@ impl World {
     fn turn(&mut self, worker: u8) {
         {
             let net = &mut self.net.borrow_mut();
-            let now = net.agenda.now();
+            let (now, takes_time) = (net.agenda.now(), net.turns_take_time());
             let worker_io = net.worker_io(worker);
             if worker_io.turn_at != Some(now) {
                 return;
@@ -217,7 +221,7 @@ impl World {
                 net.wake(worker, until);
                 return;
             }
-            worker_io.busy_until = now + TURN;
+            worker_io.busy_until = if takes_time { now + TURN } else { now };
         }
         let Some(living) = &mut self.workers[usize::from(worker)] else { return };
         living.turn(&mut Vec::new());

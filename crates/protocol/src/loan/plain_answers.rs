@@ -12,6 +12,7 @@ use super::answers::{Answers, Place, ServerEvent};
 use super::client_session::ClientSession;
 use super::server_session::{AnswerFate, ServerSession};
 use super::tags;
+use crate::planted::has_plain_ways;
 use crate::request::messages;
 
 impl Answers<'_> {
@@ -19,7 +20,7 @@ impl Answers<'_> {
     #[inline]
     pub(super) fn may_be_plain(&self, client: Option<&ClientSession>, server: &ServerSession) -> bool {
         let is_followed = self.is_statement_mode || self.withholds || server.answer_tally.is_some();
-        !is_followed && client.is_some_and(|client| client.session_effects.is_none())
+        !is_followed && has_plain_ways() && client.is_some_and(|client| client.session_effects.is_none())
     }
 
     /// Processes whole messages for as long as the exchange alone has to know of them, where these

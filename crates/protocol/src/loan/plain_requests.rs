@@ -16,7 +16,7 @@ use wire::frontend;
 use super::client_session::{ClientSession, RequestFate};
 use super::requests::{Forwarded, NextStep, Requests, ToServer};
 use super::server_session::ServerSession;
-use crate::planted::begins_query;
+use crate::planted::{begins_query, has_plain_ways};
 use crate::prepared::Tally;
 use crate::request::messages;
 
@@ -44,7 +44,7 @@ impl Requests<'_> {
         bytes: &[u8],
         to_server: &mut impl ToServer,
     ) -> Option<Forwarded> {
-        match *bytes.first()? {
+        match *bytes.first().filter(|_| has_plain_ways())? {
             frontend::QUERY => self.take_plain(client, server, bytes),
             frontend::PARSE | frontend::BIND => self.take_plain_batch(client, server, bytes, to_server),
             _ => None,

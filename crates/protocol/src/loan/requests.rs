@@ -18,7 +18,7 @@ use super::server_session::ServerSession;
 use super::statements::{Following, Taken};
 use crate::exchange::Asked;
 use crate::fault::Fault;
-use crate::planted::{begins_query, leave_to_the_rest};
+use crate::planted::{begins_query, has_plain_ways, leave_to_the_rest};
 use crate::prepared::{Bytes, Kept, Moment, StatementRegistry, Tally, may_be_refused};
 use crate::state::{Asking, FunctionCatalog, PinRules, Unseen};
 use crate::vars::Tracked;
@@ -270,7 +270,7 @@ impl Stages<'_> {
             !client.unnamed.is_in_doubt(exchange)
                 && client.names.as_ref().is_none_or(|names| names.are_at_rest(exchange))
         };
-        is_in_batch && is_plain && self.length_max >= PLAIN_PART_LENGTH_MAX && is_settled()
+        has_plain_ways() && is_in_batch && is_plain && self.length_max >= PLAIN_PART_LENGTH_MAX && is_settled()
     }
 
     /// Processes a framed message, or a part of one.

@@ -18,6 +18,7 @@ use wire::frontend;
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::held::Skips;
 use crate::data::want::is_request;
+use crate::planted::has_plain_ways;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -47,6 +48,7 @@ impl<I: Io> Worker<I> {
     fn lend_at_once(&mut self, key: Key, bytes: &[u8]) -> Option<(ServerKey, bool)> {
         let is_looked_at = self.spans.is_on() || self.limits.counts_transactions() || self.limits.has_rejected();
         if is_looked_at
+            || !has_plain_ways()
             || !self.hands.tasks.is_empty()
             || self.admin.is_resting()
             || self.admin.lends_no_more().is_some()

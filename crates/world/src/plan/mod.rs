@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<(u32, Fault)>,
     pub(crate) heals_at: u64,
     pub(crate) pace: Pace,
+    /// How a worker cuts what it sends into chunks, and its work into turns, makes no difference.
+    pub(crate) ignores_cuts: bool,
     pub(crate) manner: Manner,
     pub(crate) hosts: usize,
     pub(crate) buffers: usize,
@@ -448,6 +450,7 @@ impl Plan {
         let workers = dice.pick(&[1, 1, 2, 3]);
         Self {
             seed,
+            ignores_cuts: false,
             workers,
             shape: shape(dice, hosts, is_calm),
             people: Vec::new(),

@@ -185,10 +185,12 @@ impl Net {
 
     /// Collects the completions of a turn.
     fn hear(&mut self, worker: u8, done: &mut Vec<Completion<SimSocket>>) {
+        let draws_always = self.turns_take_time();
         let worker_io = self.worker_io(worker);
         // Each connection is read once, as with epoll, or several completions of one are returned together, as with
         // io_uring.
-        let times = if worker_io.dice.chance(300) { 4 } else { 1 };
+        let draws = draws_always || !worker_io.ready.is_empty();
+        let times = if draws && worker_io.dice.chance(300) { 4 } else { 1 };
         for _ in 0..worker_io.ready.len() * times {
             let Some(line) = self.worker_io(worker).ready.pop_front() else { break };
             self.fetch(worker, line);

@@ -57,6 +57,8 @@ pub(crate) struct Pace {
 pub(crate) struct End {
     pub(crate) holder: Holder,
     /// Bytes that the network has not taken.
+    /// How a worker cuts what it sends into chunks, and its work into turns, makes no difference.
+    ignores_cuts: bool,
     outbox: VecDeque<Chunk>,
     outbox_at: usize,
     outbox_bytes: usize,
@@ -106,6 +108,8 @@ impl End {
 /// All connections, and the workers' side of them.
 #[derive(Debug)]
 pub(crate) struct Net {
+    /// How a worker cuts what it sends into chunks, and its work into turns, makes no difference.
+    ignores_cuts: bool,
     pub(crate) agenda: Agenda,
     pub(crate) dice: Dice,
     pub(crate) ends: Vec<End>,
@@ -121,8 +125,9 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(crate) fn new(now: Time, dice: Dice, pace: Pace) -> Self {
+    pub(crate) fn new(now: Time, dice: Dice, pace: Pace, ignores_cuts: bool) -> Self {
         Self {
+            ignores_cuts,
             agenda: Agenda::new(now),
             dice,
             ends: Vec::new(),
@@ -133,6 +138,11 @@ impl Net {
             worker_ios: Vec::new(),
             news: VecDeque::new(),
         }
+    }
+
+    /// Whether the turns of workers take time.
+    pub(crate) fn turns_take_time(&self) -> bool {
+        !self.ignores_cuts
     }
 
     pub(crate) fn end(&self, end: u32) -> &End {
@@ -169,6 +179,7 @@ impl Net {
         for holder in [holder, Holder::Nobody] {
             let end = End {
                 holder,
+                ignores_cuts: self.ignores_cuts,
                 outbox: VecDeque::new(),
                 outbox_at: 0,
                 outbox_bytes: 0,
@@ -222,10 +233,17 @@ impl Net {
         row.outbox_bytes += chunk.len();
         row.given_bytes += chunk.len() as u64;
         row.givings.push_back((row.given_bytes, now));
-        if row.is_encrypted {
+        let chunk = if row.is_encrypted {
             let mut bytes = chunk.bytes().to_vec();
             fake_tls::encrypt(&mut bytes);
-            row.outbox.push_back(bytes.into());
+            bytes.into()
+        } else {
+            chunk
+        };
+        if row.ignores_cuts {
+            let before = row.outbox.pop_back();
+            let before = before.as_ref().map_or(&[][..], Chunk::bytes);
+            row.outbox.push_back([before, chunk.bytes()].concat().into());
         } else {
             row.outbox.push_back(chunk);
         }

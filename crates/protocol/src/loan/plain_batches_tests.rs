@@ -24,6 +24,16 @@ fn batch(text: Option<&str>, name: &str, is_described: bool) -> Vec<u8> {
     out
 }
 
+/// A batch whose Parse gives this name, and whose next message, a Bind without names in a plain batch, is of this kind.
+fn batch_with_parse(name: &[u8], kind: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::parse(&mut out, name, "select 1", std::iter::empty());
+    write::message(&mut out, kind, |out| out.extend_from_slice(&[0; 8]));
+    write::execute(&mut out);
+    write::bare(&mut out, frontend::SYNC);
+    out
+}
+
 /// What a client sends at once, a plain batch in most cases.
 fn request(pick: u8, text: usize) -> Vec<u8> {
     let (text, mut out) = (TEXTS[text], Vec::new());
@@ -116,6 +126,10 @@ fn a_batch_of_one_statement_is_taken_at_once() {
         (batch(Some("set work_mem = '1MB'"), "", true), false),
         (batch(Some("select currval('s')"), "", true), false),
         ([batch(None, "a", true), batch(None, "a", true)].concat(), false),
+        // It is longer than a message may be.
+        (batch(Some(&format!("select '{}'", "x".repeat(1 << 20))), "", true), false),
+        (batch_with_parse(b"a", frontend::BIND), false),
+        (batch_with_parse(b"", frontend::CLOSE), false),
     ] {
         let mut stage = has_described(Stage::plain());
         assert_eq!(stage.takes_plainly(&bytes), is_plain, "{}", bytes.escape_ascii());

@@ -136,6 +136,23 @@ fn what_is_remembered_of_a_client_is_left_to_the_general_way() {
     }
 }
 
+#[test]
+fn a_text_that_leaves_something_is_left_to_the_general_way() {
+    for text in [
+        "select set_config('work_mem', '1MB', true)",
+        "select currval('s')",
+        "execute a",
+        "deallocate a",
+        "prepare a as select 1",
+        "listen channel",
+        "create temp table t (a int)",
+    ] {
+        let (mut stage, mut bytes) = (Stage::plain(), Vec::new());
+        write::query(&mut bytes, text);
+        assert!(!stage.takes_plainly(&bytes), "{text}");
+    }
+}
+
 /// What a client is told of its statement is noted.
 #[test]
 fn the_portal_of_a_named_statement_is_described_by_the_general_way() {
@@ -158,4 +175,6 @@ fn a_plain_query_is_taken_at_once() {
     assert_eq!(text_of_query(&bytes, 1 << 20), Some(&b"select 1"[..]));
     assert_eq!(text_of_query(&bytes, 8), None);
     assert_eq!(text_of_query(&bytes[..bytes.len() - 1], 1 << 20), None);
+    assert_eq!(text_of_query(b"Q\0\0\0\x05x", 1 << 20), None, "its text has no end");
+    assert_eq!(text_of_query(b"Q\0\0\0\x08a\0b\0", 1 << 20), None, "there is something behind its text");
 }

@@ -26,10 +26,9 @@ use crate::letters::Totals;
 use crate::measured::{FormerPools, Measured};
 use crate::notify::listening::Listening;
 use crate::repeated::Repeated;
-use crate::upstream::host_names::NamePlace;
 use crate::watched::{Watch, Watched};
 
-/// The tables of databases, users, pools and host names.
+/// The tables of databases, users and pools.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) databases: Vec<DatabasePlace>,
@@ -54,8 +53,6 @@ pub(crate) struct Registry {
     pub(crate) is_sweep_armed: bool,
     /// When pools are checked for waiting clients.
     pub(crate) watch: Watch,
-    /// Addresses of host names, and the dials that wait for them.
-    pub(crate) names: BTreeMap<Arc<str>, NamePlace>,
     /// Dials that had to wait for a descriptor.
     pub(crate) delayed_dials: Repeated,
 }
@@ -289,12 +286,6 @@ impl Registry {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (_, &number) = self.user_numbers.range::<str, _>((begin, Bound::Unbounded)).next()?;
         Some((number, &self.users[number as usize]))
-    }
-
-    /// The next name of a host behind `after`.
-    pub(crate) fn name_after(&self, after: Option<&str>) -> Option<(&Arc<str>, &NamePlace)> {
-        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.names.range::<str, _>((begin, Bound::Unbounded)).next()
     }
 
     /// Looks up the timeouts of a user.

@@ -1,4 +1,4 @@
-//! For tests: a worker on a kernel without connections.
+//! For tests: a kernel without connections, a worker on it, and the hands of one for the rooms that need no worker.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,6 +15,7 @@ use reactor::{
 };
 
 use crate::Worker;
+use crate::hands::Hands;
 use crate::letters::{ActiveConfig, Ids, Posts, RateLimits, Standing, TlsTerms, ToControl, ToWorker, Unauthenticated};
 
 /// The time, which stands still.
@@ -131,7 +132,7 @@ pub(crate) struct StillWorker {
     pub(crate) worker: Worker<Still>,
     pub(crate) letters: mpsc::Sender<ToWorker<()>>,
     /// What it has told the control thread.
-    pub(crate) told: Arc<Mutex<Vec<ToControl>>>,
+    pub(crate) told: Letters<ToControl>,
     pub(crate) wishes: Wishes,
 }
 
@@ -140,38 +141,72 @@ impl StillWorker {
     pub(crate) fn with_pools(count: usize) -> Self {
         let lines: String =
             (0..count).map(|number| format!("d{number} = host=127.0.0.1 user=u{number} min_pool_size=1\n")).collect();
-        let text = format!("[databases]\n{lines}[pgbouncer]\nauth_type=any\n");
-        let read = |_: &str| Ok(text.clone().into_bytes());
-        let settings = config::load("test.ini", &read, &config::Overrides::default()).expect("good settings").settings;
-        let active = ActiveConfig {
-            homes: Homes::assign(&settings, 1, None),
-            tracked: Tracked::new([]),
-            rates: Arc::new(RateLimits::new(&settings, [9; 32])),
-            settings,
-            users: auth::UserFile::default(),
-            hba: Arc::default(),
-            idents: Arc::default(),
-            mock_key: [9; 32],
-            tls: TlsTerms::default(),
-            tuning: TcpTuning::default(),
-            log: Arc::new(LogTarget::new(false, None)),
-            own_uid: 0,
-            standing: Standing::default(),
-        };
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let active = active_config(&format!("[databases]\n{lines}[pgbouncer]\nauth_type=any\n"));
+        let told = Letters::default();
         let (letters, inbox) = mpsc::channel();
-        let list = told.clone();
-        let control = Arc::new(move |letter| list.lock().expect("a list").push(letter));
-        let posts = Posts {
-            workers: vec![Arc::new(|_| {})],
-            control,
-            ids: Ids::default(),
-            unauthenticated: Unauthenticated::default(),
-            held_bytes_max: usize::MAX,
-        };
         let wishes = Wishes::default();
         let still = Still { wishes: wishes.clone() };
+        let posts = posts(&told);
         let worker = Worker::new(WorkerId(0), still, inbox, posts, Arc::new(active), 1);
         Self { worker, letters, told, wishes }
+    }
+}
+
+/// The hands of worker 0, for the tests of one room.
+pub(crate) struct StillHands {
+    pub(crate) hands: Hands<Still>,
+    /// What the control thread was told.
+    pub(crate) told: Letters<ToControl>,
+}
+
+/// Letters that were posted.
+pub(crate) type Letters<L> = Arc<Mutex<Vec<L>>>;
+
+impl StillHands {
+    /// With these settings.
+    pub(crate) fn with(settings: &str) -> Self {
+        let told = Letters::default();
+        let still = Still { wishes: Wishes::default() };
+        let posts = posts(&told);
+        let hands = Hands::new(WorkerId(0), still, posts, Arc::new(active_config(settings)));
+        Self { hands, told }
+    }
+}
+
+/// The lines that were logged since the last call.
+pub(crate) fn lines(hands: &mut Hands<Still>) -> Vec<String> {
+    let lines = hands.log.iter().map(|(_, line)| line.to_owned()).collect();
+    hands.log.clear();
+    lines
+}
+
+fn active_config(text: &str) -> ActiveConfig {
+    let read = |_: &str| Ok(text.to_owned().into_bytes());
+    let settings = config::load("test.ini", &read, &config::Overrides::default()).expect("good settings").settings;
+    ActiveConfig {
+        homes: Homes::assign(&settings, 1, None),
+        tracked: Tracked::new([]),
+        rates: Arc::new(RateLimits::new(&settings, [9; 32])),
+        settings,
+        users: auth::UserFile::default(),
+        hba: Arc::default(),
+        idents: Arc::default(),
+        mock_key: [9; 32],
+        tls: TlsTerms::default(),
+        tuning: TcpTuning::default(),
+        log: Arc::new(LogTarget::new(false, None)),
+        own_uid: 0,
+        standing: Standing::default(),
+    }
+}
+
+fn posts(told: &Letters<ToControl>) -> Posts<()> {
+    let told = told.clone();
+    Posts {
+        workers: vec![Arc::new(|_| {})],
+        control: Arc::new(move |letter| told.lock().expect("a list").push(letter)),
+        ids: Ids::default(),
+        unauthenticated: Unauthenticated::default(),
+        held_bytes_max: usize::MAX,
     }
 }

@@ -38,6 +38,7 @@ use crate::recent_load::RecentLoad;
 use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::stopwatch::{Stopwatch, Work};
+use crate::upstream::host_names::HostNames;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
@@ -62,6 +63,7 @@ impl<I: Io> Worker<I> {
             cancel: Cancels::default(),
             pools: Pools::new(seed),
             registry: Registry::default(),
+            names: HostNames::default(),
             remembered: RememberedSecrets::default(),
             limits: Limits::new(id, workers),
             commands_spare: Vec::new(),

@@ -38,6 +38,7 @@ use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
+use crate::upstream::host_names::HostNames;
 
 /// One thread of the data plane.
 pub struct Worker<I: Io> {
@@ -51,6 +52,8 @@ pub struct Worker<I: Io> {
     pub(crate) servers: Beside<Server>,
     pub(crate) pools: Pools,
     pub(crate) registry: Registry,
+    /// Addresses of host names, and the dials that wait for them.
+    pub(crate) names: HostNames,
     /// Secrets of users that servers have returned for `auth_query`.
     pub(crate) remembered: RememberedSecrets,
     pub(crate) limits: Limits,

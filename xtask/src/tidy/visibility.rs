@@ -105,12 +105,12 @@ const LISTED: &[(&str, usize)] = &[
     ("Measured", 4),
     ("Pair", 2),
     ("Ready", 18),
-    ("Registry", 11),
+    ("Registry", 10),
     ("Server", 36),
     ("Standing", 4),
     ("Totals", 15),
     ("Watched", 3),
-    ("Worker", 31),
+    ("Worker", 32),
 ];
 
 #[cfg(test)]

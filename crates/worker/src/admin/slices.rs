@@ -96,11 +96,11 @@ impl<I: Io> Worker<I> {
                 }
                 None => (Place::Names(None), 1),
             },
-            Place::Names(after) => match self.registry.name_after(after.as_deref()) {
-                Some((name, row)) => {
-                    snapshot.names_asked += u32::from(row.is_asked());
+            Place::Names(after) => match self.names.place_after(after.as_deref()) {
+                Some((name, place)) => {
+                    snapshot.names_asked += u32::from(place.is_asked());
                     if what.hosts {
-                        snapshot.hosts.push(self.host_row(name, row));
+                        snapshot.hosts.push(place.row(name, self.hands.now));
                     }
                     (Place::Names(Some(name.clone())), if what.hosts { ROW_COST } else { 1 })
                 }

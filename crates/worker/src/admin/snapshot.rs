@@ -45,7 +45,7 @@ impl DatabasePlace {
 impl<I: Io> Worker<I> {
     /// Adds what is small, all of one moment, to a snapshot whose rows have been read; `servers` have been counted.
     pub(super) fn complete(&self, snapshot: &mut Snapshot, what: Parts, servers: usize) {
-        snapshot.names = self.registry.names.len() as u32;
+        snapshot.names = self.names.len() as u32;
         snapshot.protocol_violations = self.protocol_violations;
         snapshot.connections = self.connections;
         snapshot.failures = self.failures.recent(self.hands.now).collect();

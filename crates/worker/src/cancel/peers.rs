@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
 
     fn dial_peer(&mut self, key: Key, peer: &Peer) -> Result<(), String> {
         let since = self.hands.now;
-        let attempt = match self.addresses_of(&peer.host, peer.port, Asker::Forward(key)) {
+        let attempt = match self.names.addresses_of(&peer.host, peer.port, Asker::Forward(key), &self.hands) {
             Known::Addresses(addresses) => Attempt::begin(addresses, since),
             Known::Nothing(_) => None,
             Known::Later => {
@@ -110,7 +110,7 @@ impl<I: Io> Worker<I> {
         let why = attempt.reasons().unwrap_or_else(|| why.to_owned());
         let active = self.hands.active.clone();
         if let Some(Host::Name(name)) = active.settings.peers.get(&forward.peer).map(|peer| &peer.host) {
-            self.note_unreached(name, &failed);
+            self.names.note_unreached(name, &failed, self.hands.now);
         }
         if is_last { Err(format!("connect failed: {why}")) } else { Ok(()) }
     }

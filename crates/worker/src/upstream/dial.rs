@@ -1,19 +1,22 @@
 //! Dials a server: from a free slot to a connection that is established.
 //!
 //! Always true: a dial ends in exactly one of `Ready` and `DialFailed`; it has failed only when no address of its host
-//! could be reached.
+//! could be reached; servers at an address that their host name no longer has are replaced as soon as they are not in use.
 //! Not here: when to dial and when to try again (`pool::dial`), the addresses of host names (`host_names`), what
 //! follows on the connection (`secure`, `login`).
 
 use std::sync::Arc;
 
+use base::counted;
 use config::{Database, Host, LoadBalance};
-use pool::{ClientKey, Failure, OpenReason, PoolKey, ServerKey};
+use pool::{ClientKey, Event, Failure, OpenReason, PoolKey, ServerKey};
+use protocol::fault::EndedBy;
 use protocol::vars::Vars;
 use reactor::{Close, Conn, Io, Level};
 
 use crate::data::close_server::opened_for;
 use crate::data::server::{Server, ServerStage};
+use crate::letters::Found;
 use crate::timers::Timer;
 use crate::upstream::attempt::{Attempt, word};
 use crate::upstream::host_names::{Asker, Known};
@@ -62,7 +65,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn reach(&mut self, key: ServerKey, host: &Host, port: u16) {
-        let why = match self.addresses_of(host, port, Asker::Server(key)) {
+        let why = match self.names.addresses_of(host, port, Asker::Server(key), &self.hands) {
             Known::Addresses(addresses) => match (Attempt::begin(addresses, self.hands.now), self.servers.get_mut(key))
             {
                 (Some(attempt), Some(server)) => {
@@ -78,8 +81,40 @@ impl<I: Io> Worker<I> {
         self.dial_failed(key, Failure::unreachable("server DNS lookup failed").explained(Some(&why), None));
     }
 
+    /// The control thread has looked up a name: goes on with everything that waits for its addresses.
+    pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
+        let waiting = self.names.resolved(name, found, &mut self.hands);
+        self.leave_old_addresses(name);
+        for asker in waiting {
+            match asker {
+                Asker::Server(server) => self.server_resolved(server, name),
+                Asker::Forward(forward) => self.forward_resolved(forward),
+            }
+        }
+    }
+
+    /// Has servers replaced whose address their host name no longer has, as soon as they are not in use.
+    fn leave_old_addresses(&mut self, name: &Arc<str>) {
+        let is_left = |server: &Server| {
+            let address = server.address.as_ref().filter(|_| server.host == *name);
+            address.is_some_and(|address| self.names.has_moved_from(name, address))
+        };
+        let left: Vec<_> = self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
+        if left.is_empty() {
+            return;
+        }
+        let servers = counted(left.len(), "server");
+        let old = if left.len() == 1 { "an old address" } else { "old addresses" };
+        self.hands.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {servers} at {old}"));
+        for server in left {
+            self.retired_by(server, EndedBy::Renewal);
+            self.tell_pools(Event::RetireServer { server });
+            self.settle();
+        }
+    }
+
     /// Continues a dial whose host name has been looked up.
-    pub(crate) fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
+    fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
         let Some(server) = self.servers.get(key) else { return };
         if let (ServerStage::Resolving, Some(entry)) =
             (&server.stage, self.registry.databases[server.database as usize].entry.clone())
@@ -159,7 +194,7 @@ impl<I: Io> Worker<I> {
         let (failed, host) = (attempt.address().clone(), server.host.clone());
         let next = attempt.fails(why).map(word);
         let all = attempt.reasons();
-        self.note_unreached(&host, &failed);
+        self.names.note_unreached(&host, &failed, self.hands.now);
         if let Some(next) = next {
             let words = format_args!("connect failed: {why}; {next} of {host} is tried next");
             self.hands.log.about(&line, Level::Log, words);

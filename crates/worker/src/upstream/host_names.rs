@@ -1,109 +1,92 @@
 //! Looks up host names and remembers their addresses, and the dials and cancel requests that wait for them.
 //!
-//! Always true: at most one lookup of a name is under way; each waiting asker is called back. All addresses of a name are given out
-//! for each dial, another one first each time; those that could not be reached a moment ago come last. Servers at an address that
-//! the name no longer has are replaced as soon as they are not in use.
-//! Not here: the lookup itself, which the control thread does (`control::names`); dialing (`dial`, `cancel::peers`).
+//! Always true: at most one lookup of a name is under way; each waiting asker is named once when it ends. All addresses of a
+//! name are given out for each dial, another one first each time; those that could not be reached a moment ago come last.
+//! Not here: the lookup itself, which the control thread does (`control::names`); dialing (`dial`, `cancel::peers`); servers
+//! at an address that their name no longer has (`dial`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Key, Time, counted};
+use base::{Key, Time};
 use config::Host;
-use pool::{Event, ServerKey};
-use protocol::fault::EndedBy;
+use pool::ServerKey;
 use reactor::{Address, Io, Level};
 
-use crate::data::server::Server;
+use crate::hands::Hands;
 use crate::letters::{Found, HostRow, ToControl};
-use crate::worker::Worker;
 
-impl<I: Io> Worker<I> {
+/// The host names of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct HostNames(BTreeMap<Arc<str>, NamePlace>);
+
+impl HostNames {
     /// Returns the addresses of a host for one dial. If its name has to be looked up, asks the control thread to do so.
-    pub(crate) fn addresses_of(&mut self, host: &Host, port: u16, asker: Asker) -> Known {
+    pub(crate) fn addresses_of<I: Io>(&mut self, host: &Host, port: u16, asker: Asker, hands: &Hands<I>) -> Known {
         let Host::Name(name) = host else {
             return fixed_address(host, port).map_or(Known::Later, |address| Known::Addresses(vec![address]));
         };
-        let pause = self.hands.active.settings.server_login_retry;
-        let place = self.registry.names.entry(name.clone()).or_default();
-        if place.until > self.hands.now
+        let pause = hands.active.settings.server_login_retry;
+        let place = self.0.entry(name.clone()).or_default();
+        if place.until > hands.now
             && let Some(found) = place.found.clone()
         {
-            let order = found.map(|addresses| place.next_order(&addresses, self.hands.now, pause));
+            let order = found.map(|addresses| place.next_order(&addresses, hands.now, pause));
             let addresses = |order: Vec<_>| order.iter().map(|ip| Address::Tcp(SocketAddr::new(*ip, port))).collect();
             return order.map_or_else(Known::Nothing, |order| Known::Addresses(addresses(order)));
         }
         place.waiting.push(asker);
         if !std::mem::replace(&mut place.is_asked, true) {
-            (self.hands.posts.control)(ToControl::Resolve { from: self.hands.id, name: name.clone() });
+            (hands.posts.control)(ToControl::Resolve { from: hands.id, name: name.clone() });
         }
         Known::Later
     }
 
     /// An address of this host could not be reached: later dials try it last for a while.
-    pub(crate) fn note_unreached(&mut self, host: &str, address: &Address) {
-        if let (Some(place), Address::Tcp(socket)) = (self.registry.names.get_mut(host), address) {
-            place.is_unreached(socket.ip(), self.hands.now);
+    pub(crate) fn note_unreached(&mut self, host: &str, address: &Address, now: Time) {
+        if let (Some(place), Address::Tcp(socket)) = (self.0.get_mut(host), address) {
+            place.is_unreached(socket.ip(), now);
         }
     }
 
-    /// Rows of the remembered names and how long they are still valid.
-    pub(crate) fn host_row(&self, name: &Arc<str>, place: &NamePlace) -> HostRow {
-        HostRow {
-            name: name.clone(),
-            ttl: Duration::from_micros(place.until.0.saturating_sub(self.hands.now.0)),
-            addresses: place.found.iter().flatten().flatten().copied().collect(),
-        }
-    }
-
-    /// The control thread has looked up a name.
-    pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
-        let settings = &self.hands.active.settings;
+    /// The control thread has looked up a name. Returns who waits for the addresses.
+    pub(crate) fn resolved<I: Io>(&mut self, name: &str, found: Found, hands: &mut Hands<I>) -> Vec<Asker> {
+        let settings = &hands.active.settings;
         let believed = match &found {
             Ok(addresses) => addresses.ttl.map_or(settings.dns_max_ttl, |ttl| ttl.min(settings.dns_max_ttl)),
             Err(_) => settings.dns_nxdomain_ttl,
         };
-        let found = found.map(|addresses| addresses.all);
         if let Err(error) = &found {
-            self.hands.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
+            hands.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
         }
-        let Some(place) = self.registry.names.get_mut(name) else { return };
-        place.until = self.hands.now + believed.max(BELIEVED_AT_LEAST);
+        let Some(place) = self.0.get_mut(name) else { return Vec::new() };
+        place.until = hands.now + believed.max(BELIEVED_AT_LEAST);
         place.is_asked = false;
-        let waiting = std::mem::take(&mut place.waiting);
-        if let Ok(addresses) = &found {
-            self.leave_old_addresses(name, addresses);
-        }
-        let Some(place) = self.registry.names.get_mut(name) else { return };
-        place.found = Some(found);
-        for asker in waiting {
-            match asker {
-                Asker::Server(server) => self.server_resolved(server, name),
-                Asker::Forward(forward) => self.forward_resolved(forward),
-            }
+        place.found = Some(found.map(|addresses| addresses.all));
+        std::mem::take(&mut place.waiting)
+    }
+
+    /// Whether a host was at this address, and its name has other ones now.
+    pub(crate) fn has_moved_from(&self, host: &str, address: &Address) -> bool {
+        let found = self.0.get(host).and_then(|place| place.found.as_ref()?.as_ref().ok());
+        match (found, address) {
+            (Some(addresses), Address::Tcp(at)) => !addresses.contains(&at.ip()),
+            _ => false,
         }
     }
 
-    /// Has servers replaced whose address their host name no longer has, as soon as they are not in use.
-    fn leave_old_addresses(&mut self, name: &Arc<str>, addresses: &[IpAddr]) {
-        let is_left = |server: &Server| match &server.address {
-            Some(Address::Tcp(at)) => server.host == *name && !addresses.contains(&at.ip()),
-            _ => false,
-        };
-        let left: Vec<_> = self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
-        if left.is_empty() {
-            return;
-        }
-        let servers = counted(left.len(), "server");
-        let old = if left.len() == 1 { "an old address" } else { "old addresses" };
-        self.hands.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {servers} at {old}"));
-        for server in left {
-            self.retired_by(server, EndedBy::Renewal);
-            self.tell_pools(Event::RetireServer { server });
-            self.settle();
-        }
+    /// The next name behind `after`.
+    pub(crate) fn place_after(&self, after: Option<&str>) -> Option<(&Arc<str>, &NamePlace)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.0.range::<str, _>((begin, Bound::Unbounded)).next()
+    }
+
+    /// How many names are known.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -113,16 +96,16 @@ const BELIEVED_AT_LEAST: Duration = Duration::from_millis(100);
 /// A host name: its addresses, or the error of its last lookup.
 #[derive(Debug, Default)]
 pub(crate) struct NamePlace {
-    pub(super) found: Option<Result<Vec<IpAddr>, Arc<str>>>,
+    found: Option<Result<Vec<IpAddr>, Arc<str>>>,
     /// When the addresses or the error expire.
-    pub(super) until: Time,
-    pub(super) is_asked: bool,
+    until: Time,
+    is_asked: bool,
     /// The number of dials so far, for the round robin.
-    pub(super) turn: usize,
+    turn: usize,
     /// The addresses that could not be reached, and since when.
-    pub(super) unreached: BTreeMap<IpAddr, Time>,
+    unreached: BTreeMap<IpAddr, Time>,
     /// The dials and cancel requests that wait for the answer.
-    pub(super) waiting: Vec<Asker>,
+    waiting: Vec<Asker>,
 }
 
 /// What an address is needed for.
@@ -151,9 +134,18 @@ impl NamePlace {
         self.is_asked
     }
 
+    /// The row of this name for the console: its addresses, and how long they are still valid.
+    pub(crate) fn row(&self, name: &Arc<str>, now: Time) -> HostRow {
+        HostRow {
+            name: name.clone(),
+            ttl: Duration::from_micros(self.until.0.saturating_sub(now.0)),
+            addresses: self.found.iter().flatten().flatten().copied().collect(),
+        }
+    }
+
     /// The addresses in the order in which the next dial tries them. One that could not be reached comes last for
     /// `pause`, so that not every other server is opened late while an address is silent.
-    pub(super) fn next_order(&mut self, addresses: &[IpAddr], now: Time, pause: Duration) -> Vec<IpAddr> {
+    fn next_order(&mut self, addresses: &[IpAddr], now: Time, pause: Duration) -> Vec<IpAddr> {
         self.unreached.retain(|_, since| now < *since + pause);
         let first = self.turn % addresses.len().max(1);
         self.turn = self.turn.wrapping_add(1);
@@ -163,7 +155,7 @@ impl NamePlace {
     }
 
     /// Notes that an address could not be reached.
-    pub(super) fn is_unreached(&mut self, ip: IpAddr, now: Time) {
+    fn is_unreached(&mut self, ip: IpAddr, now: Time) {
         if self.found.iter().flatten().flatten().any(|found| *found == ip) {
             self.unreached.insert(ip, now);
         }
@@ -184,6 +176,85 @@ pub(crate) fn fixed_address(host: &Host, port: u16) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::letters::Addresses;
+    use crate::still::{StillHands, lines};
+
+    const SETTINGS: &str = "[pgbouncer]\nauth_type=any\ndns_max_ttl=15\ndns_nxdomain_ttl=3\n";
+
+    /// Names, and what they work with.
+    struct NamesTest {
+        names: HostNames,
+        still: StillHands,
+    }
+
+    impl NamesTest {
+        fn new() -> Self {
+            Self { names: HostNames::default(), still: StillHands::with(SETTINGS) }
+        }
+
+        /// The last numbers of the addresses that a dial gets now; a word if it gets none.
+        fn dials(&mut self, server: u32) -> String {
+            let asker = Asker::Server(Key::first(server));
+            match self.names.addresses_of(&Host::Name("db".into()), 5432, asker, &self.still.hands) {
+                Known::Addresses(addresses) => addresses.iter().map(last_number).collect::<Vec<_>>().join(" "),
+                Known::Nothing(why) => why.to_string(),
+                Known::Later => "later".to_owned(),
+            }
+        }
+
+        fn resolved(&mut self, found: Result<&[u8], &str>) -> Vec<Asker> {
+            let found = found.map(|last| Addresses { all: last.iter().map(|last| ip(*last)).collect(), ttl: None });
+            self.names.resolved("db", found.map_err(Arc::from), &mut self.still.hands)
+        }
+
+        fn lookups(&self) -> usize {
+            self.still.told.lock().expect("a list").len()
+        }
+    }
+
+    fn last_number(address: &Address) -> String {
+        crate::upstream::attempt::word(address).rsplit('.').next().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn all_who_ask_during_a_lookup_are_named_when_it_ends() {
+        let mut test = NamesTest::new();
+        assert_eq!([test.dials(1), test.dials(2)], ["later", "later"]);
+        assert_eq!(test.lookups(), 1);
+        assert_eq!(test.resolved(Ok(&[1])), [1, 2].map(|server| Asker::Server(Key::first(server))));
+        assert_eq!(test.dials(1), "1");
+        assert_eq!(test.resolved(Ok(&[1])), [], "each is named once");
+    }
+
+    #[test]
+    fn addresses_and_errors_are_believed_for_as_long_as_the_settings_say() {
+        let mut test = NamesTest::new();
+        for (found, secs, answer) in [(Ok(&[1][..]), 15, "1"), (Err("gone"), 3, "gone")] {
+            assert_eq!(test.dials(1), "later");
+            test.resolved(found);
+            let end = test.still.hands.now + Duration::from_secs(secs);
+            test.still.hands.now = Time(end.0 - 1);
+            assert_eq!(test.dials(1), answer);
+            test.still.hands.now = end;
+        }
+        assert_eq!(lines(&mut test.still.hands), ["DNS lookup failed: db: gone"]);
+        assert_eq!(test.lookups(), 2);
+    }
+
+    /// A server that took the place of one at an old address was dialed at the old address, and stayed there.
+    #[test]
+    fn what_is_dialed_because_a_name_has_moved_is_dialed_at_the_new_address() {
+        let mut test = NamesTest::new();
+        test.dials(1);
+        test.resolved(Ok(&[1]));
+        let old = Address::Tcp(SocketAddr::new(ip(1), 5432));
+        assert!(!test.names.has_moved_from("db", &old));
+        test.resolved(Err("the resolver is silent"));
+        assert!(!test.names.has_moved_from("db", &old), "nobody leaves for an address that is not known");
+        test.resolved(Ok(&[2]));
+        assert!(test.names.has_moved_from("db", &old));
+        assert_eq!(test.dials(2), "2");
+    }
 
     fn ip(last: u8) -> IpAddr {
         [10, 0, 0, last].into()

@@ -10,6 +10,7 @@ pub(crate) mod affinity;
 pub(crate) mod answered;
 pub(crate) mod at_once;
 pub(crate) mod attach;
+pub(crate) mod cancelled;
 pub(crate) mod catalog;
 pub(crate) mod catch_up;
 pub(crate) mod claims;

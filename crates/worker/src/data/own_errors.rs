@@ -14,7 +14,7 @@ use protocol::state::{Kind, Preparation};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
-use crate::cancel::requests::{QUERY_CANCELED, write_cancelled};
+use crate::data::cancelled::{QUERY_CANCELED, write_cancelled};
 use crate::data::server::ServerStage;
 use crate::tasks::Task;
 use crate::upstream::cleanup::Query;

@@ -8,7 +8,7 @@ use pool::ServerKey;
 use protocol::loan::Life;
 use reactor::{Chunk, Io, Level};
 
-use crate::cancel::requests::write_cancelled;
+use crate::data::cancelled::write_cancelled;
 use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 

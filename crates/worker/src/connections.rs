@@ -33,21 +33,21 @@ impl<I: Io> Worker<I> {
             ClientStage::Ready(_) | ClientStage::Console(_) | ClientStage::Cancelling(_) => return,
         };
         if step == LoginStep::Tls {
-            self.connections.handshake_ends(HandshakePeer::Client, HandshakeOutcome::Failed);
+            self.hands.connections.handshake_ends(HandshakePeer::Client, HandshakeOutcome::Failed);
         }
-        self.connections.login_ends(step, outcome);
+        self.hands.connections.login_ends(step, outcome);
     }
 
     /// Counts a completed TLS handshake.
     pub(crate) fn count_handshake(&mut self, with: HandshakePeer, security: &Security) {
         let how = if security.is_resumed { HandshakeOutcome::Resumed } else { HandshakeOutcome::Full };
-        self.connections.handshake_ends(with, how);
+        self.hands.connections.handshake_ends(with, how);
     }
 
     /// A dial has failed; counts a failed TLS handshake if one was under way.
     pub(crate) fn count_failed_handshake(&mut self, server: Key) {
         if let Some(Server { stage: ServerStage::Securing(Securing::Shaking), .. }) = self.servers.get(server) {
-            self.connections.handshake_ends(HandshakePeer::Server, HandshakeOutcome::Failed);
+            self.hands.connections.handshake_ends(HandshakePeer::Server, HandshakeOutcome::Failed);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What every room of a worker works with: sockets, time, timers, the log, the configuration in force, and the letter
-//! boxes of others.
+//! What every room of a worker works with: sockets, time, timers, the log, the configuration in force, the letter boxes
+//! of others, and the counters of how connections end.
 //!
 //! Always true: the time is that of the turn; a task that is queued here is carried out after the event that caused it
 //! and before the next event.
@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::{Time, WorkerId};
+use measure::Connections;
 use reactor::{Io, Lines, Wheel};
 
 use crate::letters::{ActiveConfig, Posts};
@@ -26,6 +27,8 @@ pub(crate) struct Hands<I: Io> {
     pub(crate) now: Time,
     pub(crate) timers: Wheel<Timer>,
     pub(crate) log: Lines,
+    /// How logins, TLS handshakes and cancel requests have ended.
+    pub(crate) connections: Connections,
     /// Commands and tasks that are still to be carried out.
     pub(crate) tasks: VecDeque<Task>,
 }
@@ -35,7 +38,7 @@ impl<I: Io> Hands<I> {
     pub(crate) fn new(id: WorkerId, io: I, posts: Posts<I::Socket>, active: Arc<ActiveConfig>) -> Self {
         let now = io.now();
         let (timers, log, tasks) = (Wheel::new(now), Lines::default(), VecDeque::new());
-        Self { id, io, posts, active, now, timers, log, tasks }
+        Self { id, io, posts, active, now, timers, log, connections: Connections::default(), tasks }
     }
 
     /// Queues what one room needs from another.

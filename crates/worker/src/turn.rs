@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time, WorkerId, earliest};
-use measure::{Connections, Failures, Hosts};
+use measure::{Failures, Hosts};
 use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -76,7 +76,6 @@ impl<I: Io> Worker<I> {
             statement_registry: StatementRegistry::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
             protocol_violations: 0,
-            connections: Connections::default(),
             failures: Failures::default(),
             hosts: Hosts::default(),
             verified: Verified::default(),

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time};
-use measure::{Connections, Failures, Hosts};
+use measure::{Failures, Hosts};
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -76,8 +76,6 @@ pub struct Worker<I: Io> {
     /// What the texts of statements do to their sessions.
     pub(crate) texts: Texts,
     pub(crate) protocol_violations: u64,
-    /// How logins, TLS handshakes and cancel requests have ended.
-    pub(crate) connections: Connections,
     /// What has failed in the last seconds.
     pub(crate) failures: Failures,
     /// Which hosts can be reached.

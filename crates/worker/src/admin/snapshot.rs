@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
     pub(super) fn complete(&self, snapshot: &mut Snapshot, what: Parts, servers: usize) {
         snapshot.names = self.names.len() as u32;
         snapshot.protocol_violations = self.protocol_violations;
-        snapshot.connections = self.connections;
+        snapshot.connections = self.hands.connections;
         snapshot.failures = self.failures.recent(self.hands.now).collect();
         snapshot.failure_totals = self.failures.totals().collect();
         snapshot.turned_away = self.limits.turned_away();

@@ -174,7 +174,7 @@ impl<I: Io> Worker<I> {
         let database = self.registry.database(&CONSOLE.into(), None);
         let totals = &mut self.registry.databases[database as usize].totals;
         totals.client_login_count += 1;
-        self.connections.login_ends(login.step, LoginOutcome::Accepted);
+        self.hands.connections.login_ends(login.step, LoginOutcome::Accepted);
         self.hear_early(key, login.unread);
     }
 

@@ -234,7 +234,7 @@ impl<I: Io> Worker<I> {
         self.hands.io.send(client.conn, out.into());
         self.hands.io.receive(client.conn, Receive::Stream);
         if !is_own {
-            self.connections.login_ends(login.step, LoginOutcome::Accepted);
+            self.hands.connections.login_ends(login.step, LoginOutcome::Accepted);
         }
         if self.tracers.is_any() {
             self.trace_login(key);

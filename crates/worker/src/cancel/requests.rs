@@ -242,7 +242,7 @@ impl<I: Io> Worker<I> {
 
     /// The request is over with this result: closes the requester's connection.
     pub(crate) fn end_cancel_request(&mut self, (worker, client): Requester, how: CancelRequest) {
-        self.connections.cancel_request_ends(how);
+        self.hands.connections.cancel_request_ends(how);
         if worker == self.hands.id {
             self.drop_client(client, "cancel request");
         } else {

@@ -140,8 +140,6 @@ pub(crate) struct PoolPlace {
     pub(crate) keys: Option<ScramKeys>,
     /// The salted password, which spares the next login its derivation.
     pub(crate) salted: Option<Arc<SaltedPassword>>,
-    /// Number of cancel requests for its clients that are under way.
-    pub(crate) cancels: u32,
     /// Whether its machine was told of a PAUSE.
     pub(crate) is_paused: bool,
     /// Since when it has had neither clients nor servers, as of the last sweep.

@@ -301,12 +301,13 @@ impl<I: Io> Worker<I> {
     pub(super) fn pool_row(&self, key: PoolKey, place: &PoolPlace, tally: PoolTally, detail: Detail) -> PoolRow {
         let snapshot = self.pools.snapshot(self.hands.now, key);
         let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.hands.now.since(since));
+        let cancels = self.cancel.count(key);
         PoolRow {
             cl_active: tally.cl_active,
             cl_waiting: tally.cl_waiting,
-            cl_active_cancel_req: place.cancels,
+            cl_active_cancel_req: cancels,
             sv_active: tally.sv_active,
-            sv_active_cancel: place.cancels,
+            sv_active_cancel: cancels,
             sv_being_canceled: tally.sv_being_canceled,
             sv_idle: tally.sv_idle,
             sv_used: tally.sv_used,

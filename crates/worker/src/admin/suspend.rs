@@ -269,7 +269,7 @@ impl<I: Io> Worker<I> {
             }
             // Until the server has the client's settings, the client's request is held.
             ServerStage::Lent { .. } if is_awaited => SuspendState::Awaited,
-            ServerStage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => {
+            ServerStage::Lent { .. } if server.session.cancels_sent > 0 || self.cancel.is_aimed_at(key) => {
                 SuspendState::Awaited
             }
             // A server with TLS cannot be handed over; its client can, once the transaction is over.

@@ -112,7 +112,6 @@ impl<I: Io> Worker<I> {
                 accepted_parameters: AcceptedParameters::default(),
                 keys: None,
                 salted: None,
-                cancels: 0,
                 is_paused: false,
                 unused_since: None,
                 reported_secret: None,

@@ -4,7 +4,7 @@
 //! Not here: cancel requests of clients, and how a request proceeds (`requests`).
 
 use base::{Key, WorkerId};
-use pool::{PoolKey, ServerKey};
+use pool::ServerKey;
 use protocol::cancel::{CancelKey, KeyName};
 use reactor::{Conn, Io, Level};
 
@@ -32,7 +32,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancel_server(&mut self, key: ServerKey, requester: Option<Requester>) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return false };
-        let (pool, number) = (server.pool, server.query_number);
+        let number = server.query_number;
         let demand = server.demand.clone().filter(|_| server.security.is_some());
         let secret = demand.map(|demand| (demand, server.host.clone()));
         let is_same = |cancel: &Cancel| cancel.server == key && cancel.query_number == number;
@@ -60,7 +60,6 @@ impl<I: Io> Worker<I> {
                 if let Some(cancel) = self.cancel.rows.get_mut(cancel_key) {
                     (cancel.conn, cancel.timer) = (conn, timer);
                 }
-                self.count_cancel(pool, 1);
                 true
             }
             Err(error) => {
@@ -68,17 +67,6 @@ impl<I: Io> Worker<I> {
                 self.hands.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
                 false
             }
-        }
-    }
-
-    /// Whether a cancel request is on its way to a server.
-    pub(crate) fn is_aimed_at(&self, server: ServerKey) -> bool {
-        self.cancel.rows.iter().any(|(_, cancel)| cancel.server == server)
-    }
-
-    pub(crate) fn count_cancel(&mut self, pool: PoolKey, change: i32) {
-        if let Some(place) = self.registry.pool_mut(pool) {
-            place.cancels = place.cancels.saturating_add_signed(change);
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use base::{Key, Slab, WorkerId};
+use pool::{PoolKey, ServerKey};
 use protocol::cancel::KeyName;
 
 use crate::cancel::tables::{CANCELS_MAX, Cancel, Forwards};
@@ -36,6 +37,20 @@ impl Cancels {
     /// The cancel request to another process at this index.
     pub(crate) fn forward_key_at(&self, index: u32) -> Option<Key> {
         self.forwards.rows.key_at(index)
+    }
+
+    /// Whether a cancel request is on its way to a server.
+    pub(crate) fn is_aimed_at(&self, server: ServerKey) -> bool {
+        self.rows.iter().any(|(_, cancel)| cancel.server == server)
+    }
+
+    /// The cancel requests that are on their way to servers of a pool.
+    pub(crate) fn count(&self, pool: PoolKey) -> u32 {
+        // Each row of SHOW POOLS asks this, and after a burst of requests the empty table has many places.
+        if self.rows.is_empty() {
+            return 0;
+        }
+        self.rows.iter().filter(|(_, cancel)| cancel.pool == pool).count() as u32
     }
 
     /// From now on this is the key of a client.

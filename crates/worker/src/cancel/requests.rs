@@ -220,7 +220,6 @@ impl<I: Io> Worker<I> {
     /// The second connection is finished. Its requests have been sent, or end as `unless_sent`.
     fn cancel_over(&mut self, key: Key, unless_sent: CancelRequest) {
         let Some(cancel) = self.cancel.rows.remove(key) else { return };
-        self.count_cancel(cancel.pool, -1);
         self.hands.io.close(cancel.conn, Close::Now);
         if let Some(timer) = cancel.timer {
             self.hands.timers.remove(timer);

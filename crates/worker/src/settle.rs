@@ -32,6 +32,10 @@ impl<I: Io> Worker<I> {
                 Task::EndLoan { server, client } => self.end_loan_after(client, server),
                 Task::Release(server) => self.release(server),
                 Task::ReleaseAll { waiters, has_caught_up } => self.release_all(waiters, has_caught_up),
+                Task::CancelWaiting(client) => self.cancel_waiting(client),
+                Task::RequestOver(client) => self.drop_client(client, "cancel request"),
+                Task::CancelOver { server, was_sent } => self.cancel_over(server, was_sent),
+                Task::LoseServer { server, why } => self.lose_to_cancel(server, why),
                 Task::Close { client, how } => self.close_now(client, &how),
             }
         }

@@ -1,6 +1,7 @@
 //! For tests: a kernel without connections, a worker on it, and the hands of one for the rooms that need no worker.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -10,13 +11,16 @@ use std::time::Duration;
 use base::{Time, Wall, WorkerId};
 use config::Homes;
 use protocol::vars::Tracked;
+use reactor::tls::Side;
 use reactor::{
     Accepting, Address, Chunk, Close, Completion, Conn, Io, Lines, Listener, LogTarget, Peer, Receive, TcpTuning,
 };
 
 use crate::Worker;
 use crate::hands::Hands;
-use crate::letters::{ActiveConfig, Ids, Posts, RateLimits, Standing, TlsTerms, ToControl, ToWorker, Unauthenticated};
+use crate::letters::{
+    ActiveConfig, Ids, Post, Posts, RateLimits, Standing, TlsTerms, ToControl, ToWorker, Unauthenticated,
+};
 
 /// The time, which stands still.
 pub(crate) const NOW: Time = Time(1_000_000);
@@ -24,6 +28,25 @@ pub(crate) const NOW: Time = Time(1_000_000);
 /// A kernel without connections, whose clock stands still.
 pub(crate) struct Still {
     wishes: Wishes,
+    script: Rc<RefCell<Script>>,
+}
+
+/// What a kernel is to answer, and what it was told.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    /// The results of the next attempts to connect. Later ones fail.
+    pub(crate) connects: VecDeque<io::Result<Conn>>,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// What a kernel was told about a connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    Connect(Address, u64),
+    /// TLS is to begin.
+    Secure(Conn, u64),
+    Send(Conn, Vec<u8>),
+    Close(Conn),
 }
 
 /// What a kernel was told about receiving: the connection, and how it is received from, if it is.
@@ -56,8 +79,15 @@ impl Io for Still {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn connect(&mut self, _: &Address, _: u64) -> io::Result<Conn> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
+        let mut script = self.script.borrow_mut();
+        script.calls.push(Call::Connect(to.clone(), owner));
+        script.connects.pop_front().unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn secure(&mut self, conn: Conn, owner: u64, _: &Side, _: &[u8]) -> io::Result<()> {
+        self.script.borrow_mut().calls.push(Call::Secure(conn, owner));
+        Ok(())
     }
 
     fn receive(&mut self, conn: Conn, how: Receive) {
@@ -68,7 +98,9 @@ impl Io for Still {
         self.wishes.borrow_mut().push((conn, None));
     }
 
-    fn send(&mut self, _: Conn, _: Chunk) {}
+    fn send(&mut self, conn: Conn, chunk: Chunk) {
+        self.script.borrow_mut().calls.push(Call::Send(conn, chunk.bytes().to_vec()));
+    }
 
     fn unsent(&self, _: Conn) -> usize {
         0
@@ -76,7 +108,9 @@ impl Io for Still {
 
     fn tell_when_drained(&mut self, _: Conn) {}
 
-    fn close(&mut self, _: Conn, _: Close) {}
+    fn close(&mut self, conn: Conn, _: Close) {
+        self.script.borrow_mut().calls.push(Call::Close(conn));
+    }
 
     fn is_at_rest(&self, _: Conn) -> bool {
         true
@@ -142,11 +176,11 @@ impl StillWorker {
         let lines: String =
             (0..count).map(|number| format!("d{number} = host=127.0.0.1 user=u{number} min_pool_size=1\n")).collect();
         let active = active_config(&format!("[databases]\n{lines}[pgbouncer]\nauth_type=any\n"));
-        let told = Letters::default();
+        let (told, workers_told) = (Letters::default(), Letters::default());
         let (letters, inbox) = mpsc::channel();
         let wishes = Wishes::default();
-        let still = Still { wishes: wishes.clone() };
-        let posts = posts(&told);
+        let still = Still { wishes: wishes.clone(), script: Rc::default() };
+        let posts = posts(1, &told, &workers_told);
         let worker = Worker::new(WorkerId(0), still, inbox, posts, Arc::new(active), 1);
         Self { worker, letters, told, wishes }
     }
@@ -155,22 +189,46 @@ impl StillWorker {
 /// The hands of worker 0, for the tests of one room.
 pub(crate) struct StillHands {
     pub(crate) hands: Hands<Still>,
+    pub(crate) script: Rc<RefCell<Script>>,
     /// What the control thread was told.
     pub(crate) told: Letters<ToControl>,
+    /// What workers were told, with their numbers.
+    pub(crate) workers_told: Letters<(usize, ToWorker<()>)>,
 }
 
 /// Letters that were posted.
 pub(crate) type Letters<L> = Arc<Mutex<Vec<L>>>;
 
 impl StillHands {
-    /// With these settings.
-    pub(crate) fn with(settings: &str) -> Self {
-        let told = Letters::default();
-        let still = Still { wishes: Wishes::default() };
-        let posts = posts(&told);
+    /// With these settings, and so many workers.
+    pub(crate) fn with(settings: &str, workers: usize) -> Self {
+        let (told, workers_told) = (Letters::default(), Letters::default());
+        let script: Rc<RefCell<Script>> = Rc::default();
+        let still = Still { wishes: Wishes::default(), script: script.clone() };
+        let posts = posts(workers, &told, &workers_told);
         let hands = Hands::new(WorkerId(0), still, posts, Arc::new(active_config(settings)));
-        Self { hands, told }
+        Self { hands, script, told, workers_told }
     }
+
+    /// The next attempts to connect have these results.
+    pub(crate) fn connects(&self, results: impl IntoIterator<Item = io::Result<Conn>>) {
+        self.script.borrow_mut().connects.extend(results);
+    }
+
+    /// What the kernel was told since the last call.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        std::mem::take(&mut self.script.borrow_mut().calls)
+    }
+}
+
+/// These settings come into force.
+pub(crate) fn configure(hands: &mut Hands<Still>, settings: &str) {
+    hands.active = Arc::new(active_config(settings));
+}
+
+/// The tasks that were queued since the last call.
+pub(crate) fn tasks(hands: &mut Hands<Still>) -> Vec<String> {
+    hands.tasks.drain(..).map(|task| format!("{task:?}")).collect()
 }
 
 /// The lines that were logged since the last call.
@@ -200,10 +258,14 @@ fn active_config(text: &str) -> ActiveConfig {
     }
 }
 
-fn posts(told: &Letters<ToControl>) -> Posts<()> {
+fn posts(workers: usize, told: &Letters<ToControl>, workers_told: &Letters<(usize, ToWorker<()>)>) -> Posts<()> {
     let told = told.clone();
+    let worker = |number: usize| -> Post<ToWorker<()>> {
+        let told = workers_told.clone();
+        Arc::new(move |letter| told.lock().expect("a list").push((number, letter)))
+    };
     Posts {
-        workers: vec![Arc::new(|_| {})],
+        workers: (0..workers).map(worker).collect(),
         control: Arc::new(move |letter| told.lock().expect("a list").push(letter)),
         ids: Ids::default(),
         unauthenticated: Unauthenticated::default(),

@@ -23,6 +23,14 @@ pub(crate) enum Task {
     /// These waiters no longer wait for the listener of their database: it has caught up (`has_caught_up`), or nobody waits
     /// for it any more.
     ReleaseAll { waiters: Vec<Waiter>, has_caught_up: bool },
+    /// A waiting client cancels its first held request.
+    CancelWaiting(ClientKey),
+    /// The cancel request that this client has sent is over: its connection is closed.
+    RequestOver(ClientKey),
+    /// A cancel request at this server is over. `was_sent` says that the postmaster has sent the signal.
+    CancelOver { server: ServerKey, was_sent: bool },
+    /// A cancel request may still hit this server, and nobody can tell when.
+    LoseServer { server: ServerKey, why: &'static str },
     /// Closes a client after the messages withheld from it were sent.
     Close { client: ClientKey, how: ClientClose },
 }

@@ -208,7 +208,7 @@ impl<I: Io> Worker<I> {
             Completion::Received { owner, bytes } => match self.owner(owner) {
                 Some(Owner::Client(client)) => self.client_received(client, bytes),
                 Some(Owner::Server(server)) => self.server_received(server, bytes),
-                Some(Owner::Cancel(cancel)) => self.cancel_answered(cancel, bytes.bytes()),
+                Some(Owner::Cancel(cancel)) => self.cancel.answered(cancel, bytes.bytes(), &mut self.hands),
                 // Another process answers a forwarded cancel request only by closing the connection.
                 Some(Owner::Forward(_)) | None => {}
             },
@@ -224,8 +224,8 @@ impl<I: Io> Worker<I> {
             Completion::Ended { owner, end } => match self.owner(owner) {
                 Some(Owner::Client(client)) => self.client_ended(client, &end),
                 Some(Owner::Server(server)) => self.server_ended(server, &end),
-                Some(Owner::Cancel(cancel)) => self.cancel_ended(cancel, &end),
-                Some(Owner::Forward(forward)) => self.forward_ended(forward),
+                Some(Owner::Cancel(cancel)) => self.cancel.ended(cancel, &end, &mut self.hands),
+                Some(Owner::Forward(forward)) => self.cancel.forward_ended(forward, &mut self.hands, &mut self.names),
                 None => {}
             },
             Completion::Drained { owner } => match self.owner(owner) {
@@ -236,13 +236,15 @@ impl<I: Io> Worker<I> {
             Completion::Connected { owner } => match self.owner(owner) {
                 Some(Owner::Server(server)) => self.server_connected(server),
                 Some(Owner::Cancel(cancel)) => self.cancel_connected(cancel),
-                Some(Owner::Forward(forward)) => self.forward_connected(forward),
+                Some(Owner::Forward(forward)) => self.cancel.forward_connected(forward, &mut self.hands),
                 Some(Owner::Client(_)) | None => {}
             },
             Completion::ConnectFailed { owner, error } => match self.owner(owner) {
                 Some(Owner::Server(server)) => self.connect_failed(server, &error),
-                Some(Owner::Cancel(cancel)) => self.cancel_failed(cancel),
-                Some(Owner::Forward(forward)) => self.forward_failed(forward, &error),
+                Some(Owner::Cancel(cancel)) => self.cancel.failed(cancel, &mut self.hands),
+                Some(Owner::Forward(forward)) => {
+                    self.cancel.forward_failed(forward, &error, &mut self.hands, &mut self.names)
+                }
                 Some(Owner::Client(_)) | None => {}
             },
             Completion::Accepted { socket, is_last } => self.accepted(socket, is_last),
@@ -331,8 +333,8 @@ impl<I: Io> Worker<I> {
             ToWorker::ClaimProgress(progress) => self.follow_claim(&progress),
             ToWorker::FunctionsMade(made) => self.hear_of_functions(&made),
             ToWorker::Client(greeted_client) => self.receive_greeted_client(*greeted_client),
-            ToWorker::Cancel { key, requester, waits } => self.cancel(key, requester, waits),
-            ToWorker::PassOn { peer, key, requester, waits } => self.pass_on(peer, key, requester, waits),
+            ToWorker::Cancel(wish) => self.cancel(wish),
+            ToWorker::PassOn { peer, wish } => self.cancel.pass_on(peer, wish, &mut self.hands, &mut self.names),
             ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
             ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
             ToWorker::WorkerQuota(answer) => self.worker_quota_hears(answer),

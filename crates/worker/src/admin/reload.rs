@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
         self.close_obsolete_sessions();
         self.end_lonely_listening();
         self.settle();
-        self.renew_peers();
+        self.cancel.renew_peers(&mut self.hands, &mut self.names);
         self.arm_sweep();
         if self.admin.shutdown.is_none() {
             self.open_forced_pools();

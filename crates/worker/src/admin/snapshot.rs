@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
             snapshot.known_hosts = self.hosts.rows(self.hands.now).collect();
         }
         if what.pools {
-            snapshot.peers = self.peer_rows();
+            snapshot.peers = self.cancel.peer_rows();
         }
         if what.applications {
             let row = |Application { name: (database, user, name), sums, .. }: &Application| ApplicationRow {

@@ -155,7 +155,7 @@ impl<I: Io> Worker<I> {
         if !application_name.is_empty() {
             vars.set(tracked.application_name(), &application_name);
         }
-        let cancel_key = self.give_cancel_key(key, minor);
+        let cancel_key = self.cancel.draw_key(key, minor, &mut self.hands);
         let tracked = &self.hands.active.tracked;
         let vars = Rc::new(vars);
         let statuses = Statuses::new(vars.clone(), tracked);

@@ -208,7 +208,7 @@ impl<I: Io> Worker<I> {
         if let Some(place) = self.registry.pool_mut(pool).filter(|place| place.follows && !is_own) {
             place.latest = Some(vars.clone());
         }
-        let cancel_key = self.give_cancel_key(key, minor);
+        let cancel_key = self.cancel.draw_key(key, minor, &mut self.hands);
         let notice = self.hands.active.settings.login_notify_message.as_deref();
         let (fixed, statuses, tracked) = (&welcome.fixed, &welcome.statuses, &self.hands.active.tracked);
         let out = greeting::welcome(fixed, statuses, &vars, tracked, cancel_key.bytes(), notice);

@@ -14,6 +14,7 @@ use crate::cancel::tables::{CANCELS_MAX, Cancel, Forwards};
 pub(crate) mod aim;
 pub(crate) mod peers;
 pub(crate) mod requests;
+mod rows;
 pub(crate) mod tables;
 
 /// Cancel requests, and the clients' cancel keys.
@@ -53,14 +54,19 @@ impl Cancels {
         self.rows.iter().filter(|(_, cancel)| cancel.pool == pool).count() as u32
     }
 
+    /// The server that a cancel request is for.
+    pub(crate) fn server_of(&self, key: Key) -> Option<ServerKey> {
+        Some(self.rows.get(key)?.server)
+    }
+
+    /// The client of a key with this name. The rest of its key may differ.
+    pub(crate) fn client_of(&self, name: KeyName) -> Option<Key> {
+        self.keys.get(&name).copied()
+    }
+
     /// From now on this is the key of a client.
     pub(crate) fn give(&mut self, name: KeyName, client: Key) {
         self.keys.insert(name, client);
-    }
-
-    /// The client of this key has gone.
-    pub(crate) fn retire(&mut self, name: &KeyName) {
-        self.keys.remove(name);
     }
 
     /// Takes over where the clients are whose keys name this worker.

@@ -16,7 +16,7 @@ use crate::connections::outcome_of;
 use crate::data::client::{Client, ClientStage, Link};
 use crate::data::close_server::closed_for;
 use crate::data::server::Server;
-use crate::letters::{ToControl, ToWorker};
+use crate::letters::ToControl;
 use crate::observe::spans::SpanError;
 use crate::observe::tracers::What;
 use crate::tasks::ClientClose;
@@ -174,15 +174,10 @@ impl<I: Io> Worker<I> {
         }
         match &client.stage {
             ClientStage::Ready(ready) => {
-                let name = ready.cancel_key.name();
-                self.cancel.retire(&name);
-                let named = self.named_by(name);
-                if named != self.hands.id {
-                    (self.hands.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
-                }
+                self.cancel.retire(ready.cancel_key.name(), &self.hands);
             }
             ClientStage::Console(console) => {
-                self.cancel.retire(&console.cancel_key().name());
+                self.cancel.retire(console.cancel_key().name(), &self.hands);
                 (self.hands.posts.control)(ToControl::ConsoleLeft { from: self.hands.id, client: key });
             }
             ClientStage::Login(login) => self.withdraw_question(key, login.waits()),

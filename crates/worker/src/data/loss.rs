@@ -124,6 +124,16 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// A cancel request may still hit this server, and nobody can tell when: it is closed, whatever it does.
+    pub(crate) fn lose_to_cancel(&mut self, key: ServerKey, why: &str) {
+        let Some(server) = self.servers.get(key) else { return };
+        let client = server.client();
+        self.lose_server(key, Closed::Dirty, why);
+        if let Some(client) = client {
+            self.fail_client(client, &Fault::ServerCrashed);
+        }
+    }
+
     /// A server is lost before it was sent its client's request: the request is still held, and goes to another server.
     pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
         let Some(database) = self.servers.get(server).map(|server| server.database) else { return };

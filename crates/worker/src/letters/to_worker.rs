@@ -61,24 +61,13 @@ pub enum ToWorker<S> {
     /// Functions of a database are being created, or have been.
     FunctionsMade(Box<FunctionsMade>),
     /// A cancel request for a query of one of this worker's clients.
-    Cancel {
-        /// The client's cancel key.
-        key: CancelKey,
-        /// The connection to be closed when the request is done.
-        requester: Requester,
-        /// Since when, and until when, the requester waits.
-        waits: CancelWait,
-    },
+    Cancel(CancelWish),
     /// A cancel request for another process, whose connections are kept by this worker.
     PassOn {
         /// The `peer_id` of that process.
         peer: u16,
-        /// The cancel key to send to it.
-        key: CancelKey,
-        /// The connection to be closed when the request is done.
-        requester: Requester,
-        /// Since when, and until when, the requester waits.
-        waits: CancelWait,
+        /// The request, with the key to send to it.
+        wish: CancelWish,
     },
     /// A cancel request that one of this worker's clients has made is done, or has failed.
     CancelOver(ClientKey),
@@ -199,6 +188,17 @@ pub enum ToWorker<S> {
 
 /// The connection that carried a cancel request: its worker and its key there.
 pub type Requester = (WorkerId, ClientKey);
+
+/// A cancel request of a client.
+#[derive(Clone, Debug)]
+pub struct CancelWish {
+    /// The cancel key that it names.
+    pub key: CancelKey,
+    /// The connection to be closed when the request is done.
+    pub requester: Requester,
+    /// Since when, and until when, the requester waits.
+    pub waits: CancelWait,
+}
 
 /// How long the sender of a cancel request waits for it. Later the request must not be sent any more: the sender may
 /// have begun another query, whatever `cancel_wait_timeout` has become meanwhile.

@@ -76,10 +76,10 @@ impl<I: Io> Worker<I> {
                 }
                 self.begin_cleaning(key);
                 if is_cancelled {
-                    self.cancel_server(key, None);
+                    self.cancel_server(key);
                 }
             }
-            Ended::Doomed(_) if self.cancel_server(key, None) => self.begin_cleaning(key),
+            Ended::Doomed(_) if self.cancel_server(key) => self.begin_cleaning(key),
             Ended::Doomed(why) | Ended::Closed(why) => self.lose_server(key, Closed::Dirty, why.words()),
         }
     }
@@ -94,9 +94,19 @@ impl<I: Io> Worker<I> {
         self.arm_server(key);
     }
 
+    /// A cancel request at this server has finished.
+    pub(crate) fn cancel_over(&mut self, key: ServerKey, was_sent: bool) {
+        self.plan_another_cancel(key, was_sent);
+        let Some(server) = self.servers.get_mut(key).filter(|_| was_sent) else { return };
+        server.session.cancels_sent -= 1;
+        if server.session.cancels_sent == 0 {
+            self.cancels_over(key);
+        }
+    }
+
     /// A cancel request at this server has finished. If the query of the client that left still runs, another one is
     /// planned. `was_sent` says that the postmaster has sent the signal.
-    pub(crate) fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
+    fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
         let is_wanted = match server.session.life {
@@ -129,7 +139,7 @@ impl<I: Io> Worker<I> {
             }
         }
         if server.session.exchange.is_running() {
-            self.cancel_server(key, None);
+            self.cancel_server(key);
         }
         self.arm_server(key);
     }
@@ -174,7 +184,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The last cancel request at this server has finished.
-    pub(crate) fn cancels_over(&mut self, key: ServerKey) {
+    fn cancels_over(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
             ServerStage::Cleaning(_) => self.continue_cleanup(key),

@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
         for asker in waiting {
             match asker {
                 Asker::Server(server) => self.server_resolved(server, name),
-                Asker::Forward(forward) => self.forward_resolved(forward),
+                Asker::Forward(forward) => self.cancel.forward_resolved(forward, &mut self.hands, &mut self.names),
             }
         }
     }

@@ -189,7 +189,7 @@ mod tests {
 
     impl NamesTest {
         fn new() -> Self {
-            Self { names: HostNames::default(), still: StillHands::with(SETTINGS) }
+            Self { names: HostNames::default(), still: StillHands::with(SETTINGS, 1) }
         }
 
         /// The last numbers of the addresses that a dial gets now; a word if it gets none.

@@ -35,33 +35,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ask_for_tls(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = ServerStage::Securing(Securing::Asked);
-        let conn = server.conn;
-        self.send_tls_request(conn);
-    }
-
-    /// Sends `SSLRequest`; the answer is one byte.
-    pub(crate) fn send_tls_request(&mut self, conn: Conn) {
-        let mut out = Vec::new();
-        write::ssl_request(&mut out);
-        self.hands.io.send(conn, out.into());
-        self.hands.io.receive(conn, Receive::Once);
-    }
-
-    /// Interprets a server's answer to `SSLRequest`: whether the server speaks TLS.
-    ///
-    /// # Errors
-    /// Why the connection cannot be used after this answer.
-    pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Result<bool, &'static str> {
-        match bytes {
-            [b'S'] => Ok(true),
-            [b'N'] if is_refusal(self.hands.active.settings.server_tls_sslmode.forbids_clear_text()) => {
-                Err(TLS_REFUSED)
-            }
-            [b'N'] => Ok(false),
-            // Someone on the network has injected the rest.
-            [b'S' | b'N', ..] => Err("received unencrypted data after SSL response"),
-            _ => Err("bad sslreq answer"),
-        }
+        request_tls(&mut self.hands.io, server.conn);
     }
 
     /// A server has answered `SSLRequest`.
@@ -71,7 +45,8 @@ impl<I: Io> Worker<I> {
             return;
         };
         let (conn, host) = (*conn, host.clone());
-        match self.tls_answer(bytes) {
+        let is_forbidden = self.hands.active.settings.server_tls_sslmode.forbids_clear_text();
+        match tls_answer(bytes, is_forbidden) {
             Ok(true) => {}
             Ok(false) => return self.begin_server_login(key),
             Err(why) => return self.dial_failed(key, Failure::unreachable(why)),
@@ -79,7 +54,7 @@ impl<I: Io> Worker<I> {
         // A reload may have switched off TLS meanwhile.
         let demand = self.hands.active.tls.demand.clone();
         let begun = demand.clone().ok_or_else(|| "it has just been switched off".to_owned());
-        let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
+        let begun = begun.and_then(|demand| begin_tls(&mut self.hands.io, conn, Owner::Server(key), demand, host));
         if let Err(why) = begun {
             self.log_server(key, Level::Error, format_args!("cannot begin TLS: {why}"));
             self.dial_failed(key, Failure::unreachable("sslreq processing failed"));
@@ -87,18 +62,6 @@ impl<I: Io> Worker<I> {
             server.stage = ServerStage::Securing(Securing::Shaking);
             server.demand = demand;
         }
-    }
-
-    /// Begins the TLS handshake with a server that has agreed.
-    pub(crate) fn secure_server(
-        &mut self,
-        conn: Conn,
-        owner: Owner,
-        demand: Arc<Demand>,
-        host: Arc<str>,
-    ) -> Result<(), String> {
-        let side = Side::Calling { demand, host };
-        self.hands.io.secure(conn, owner.to_bits(), &side, &[]).map_err(|error| error.to_string())
     }
 
     /// The TLS handshake with a server is complete: begins the login.
@@ -111,6 +74,44 @@ impl<I: Io> Worker<I> {
         server.security = Some(security);
         self.begin_server_login(key);
     }
+}
+
+/// Sends `SSLRequest`; the answer is one byte.
+pub(crate) fn request_tls(io: &mut impl Io, conn: Conn) {
+    let mut out = Vec::new();
+    write::ssl_request(&mut out);
+    io.send(conn, out.into());
+    io.receive(conn, Receive::Once);
+}
+
+/// Interprets a server's answer to `SSLRequest`: whether the server speaks TLS.
+///
+/// # Errors
+/// Why the connection cannot be used after this answer.
+pub(crate) fn tls_answer(bytes: &[u8], is_clear_text_forbidden: bool) -> Result<bool, &'static str> {
+    match bytes {
+        [b'S'] => Ok(true),
+        [b'N'] if is_refusal(is_clear_text_forbidden) => Err(TLS_REFUSED),
+        [b'N'] => Ok(false),
+        // Someone on the network has injected the rest.
+        [b'S' | b'N', ..] => Err("received unencrypted data after SSL response"),
+        _ => Err("bad sslreq answer"),
+    }
+}
+
+/// Begins the TLS handshake with a server that has agreed.
+///
+/// # Errors
+/// Why it could not be begun.
+pub(crate) fn begin_tls(
+    io: &mut impl Io,
+    conn: Conn,
+    owner: Owner,
+    demand: Arc<Demand>,
+    host: Arc<str>,
+) -> Result<(), String> {
+    let side = Side::Calling { demand, host };
+    io.secure(conn, owner.to_bits(), &side, &[]).map_err(|error| error.to_string())
 }
 
 /// The error for a server that does not speak TLS where TLS is required.

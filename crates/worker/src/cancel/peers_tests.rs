@@ -159,8 +159,21 @@ fn each_address_of_a_peer_is_tried_and_one_that_is_silent_gets_its_share_of_the_
     assert_eq!(test.calls(), ["close 1", "10.0.0.3"]);
     test.refused(forward(0));
     assert_eq!(test.tasks(), ["RequestOver(1.1)"]);
+}
+
+#[test]
+fn an_address_that_could_not_be_reached_is_not_the_first_for_later_requests() {
+    let mut test = PeersTest::new();
+    test.asks(NAMED, 1);
+    test.resolved(&[1, 2]);
+    test.refused(forward(0));
+    assert_eq!(test.calls(), ["10.0.0.1", "10.0.0.2"]);
     test.asks(NAMED, 2);
-    assert_eq!(test.calls(), ["10.0.0.2"], "the second dial begins with the second address, as none could be reached");
+    test.connected(forward(0));
+    test.ended(forward(0));
+    test.calls();
+    test.asks(NAMED, 3);
+    assert_eq!(test.calls(), ["10.0.0.2"], "in its turn the first one would be dialed");
 }
 
 #[test]

@@ -336,7 +336,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Cancel(wish) => self.cancel(wish),
             ToWorker::PassOn { peer, wish } => self.cancel.pass_on(peer, wish, &mut self.hands, &mut self.names),
             ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
-            ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
+            ToWorker::Ledger { from, letter } => self.limits.ledger_hears(from, letter, &self.hands),
             ToWorker::WorkerQuota(answer) => self.worker_quota_hears(answer),
             ToWorker::ActiveConfig(active) => self.come_into_force(active),
             ToWorker::Resolved { name, found } => self.resolved(&name, found),

@@ -180,7 +180,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn user_slot_taken(&mut self, key: Key, user: &LedgerKey) {
         let Some(client) = self.clients.get_mut(key) else {
-            self.give(user);
+            self.limits.give_back(user, &self.hands);
             return;
         };
         client.slots.has_user_slot = true;

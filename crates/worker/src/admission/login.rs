@@ -291,7 +291,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn client_slot_taken(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else {
-            self.give(&LedgerKey::Clients);
+            self.limits.give_back(&LedgerKey::Clients, &self.hands);
             return;
         };
         client.slots.has_client_slot = true;

@@ -16,7 +16,7 @@ impl<I: Io> Worker<I> {
     /// Passes the limits that are in force to all machines.
     pub(crate) fn apply_limits(&mut self) {
         self.limit_unauthenticated();
-        self.limit_process();
+        self.limits.lending.limit(&self.hands);
         self.statement_registry.limit_clients(self.hands.active.settings.max_client_memory as usize);
         (self.registry.has_idle_timeouts, self.registry.has_loan_timeouts) = (false, false);
         let active = self.hands.active.clone();

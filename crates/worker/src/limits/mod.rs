@@ -3,15 +3,17 @@
 //! Always true: whoever takes a slot gives it back; unused users, pools and databases are forgotten.
 //! Not here: the servers of one pool and its wait queue (crate `pool`).
 
-use std::sync::Arc;
-
 use base::{Key, WorkerId};
-use pool::{Ledger, WorkerQuota};
+use pool::{LedgerKey, Letter};
+use reactor::Io;
 
+use crate::hands::Hands;
+use crate::limits::lending::Lending;
 use crate::limits::rate_limits::Rating;
 
 pub(crate) mod apply;
 pub(crate) mod channels;
+pub(crate) mod lending;
 pub(crate) mod newcomers;
 pub(crate) mod pins;
 pub(crate) mod rate_limits;
@@ -33,9 +35,17 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
-        let ledger = (id.0 == 0).then(|| Ledger::new(workers));
-        let lending = Lending { worker_quota: WorkerQuota::new(), ledger, own: Vec::new() };
-        Self { lending, rating: Rating::default(), turned_away: 0 }
+        Self { lending: Lending::new(id, workers), rating: Rating::default(), turned_away: 0 }
+    }
+
+    /// Gives a slot back that was granted to nobody who is still there.
+    pub(crate) fn give_back<I: Io>(&mut self, key: &LedgerKey, hands: &Hands<I>) {
+        self.lending.give(key, hands);
+    }
+
+    /// Handles a letter from another worker to the ledger.
+    pub(crate) fn ledger_hears<I: Io>(&mut self, from: WorkerId, letter: Letter, hands: &Hands<I>) {
+        self.lending.ledger_hears(from, letter, hands);
     }
 
     /// Whether a rate limit counts transactions.
@@ -64,14 +74,4 @@ impl Limits {
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away
     }
-}
-
-/// This worker's part in the limits of the process. Worker 0 keeps the ledger, and the others send it letters.
-#[derive(Debug)]
-struct Lending {
-    worker_quota: WorkerQuota,
-    /// Only on worker 0.
-    ledger: Option<Ledger>,
-    /// Users with limits of their own, from `[users]`.
-    own: Vec<Arc<str>>,
 }

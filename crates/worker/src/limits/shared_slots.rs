@@ -2,67 +2,25 @@
 //! its home worker counts.
 //!
 //! Always true: a slot is taken before the client or server that it stands for exists, and given back after it has
-//! gone; worker 0 keeps the ledger, the others send it letters.
-//! Not here: how the ledger shares out slots (`pool::ledger`), the limits of a
-//! pool and the servers of a database (`pool::share`).
+//! gone.
+//! Not here: this worker's quota and the ledger (`lending`), the limits of a pool and the servers of a database
+//! (`pool::share`).
 
 use std::sync::Arc;
 
-use base::{Key, WorkerId};
+use base::Key;
 use config::{Database, Settings};
-use pool::{Answer, Event, LedgerKey, LedgerKind, Letter, Need, Outcome, Patience, Taken};
+use pool::{Answer, Event, LedgerKey, Need, Outcome, Patience, Taken};
 use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, ClientStage};
-use crate::letters::{Right, ToWorker};
+use crate::letters::Right;
 use crate::planted::{are_counted, gives_slot_back, is_full};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Passes the limits that are in force to the ledger and to this worker's quota.
-    pub(crate) fn limit_process(&mut self) {
-        let settings = &self.hands.active.settings;
-        let mut answers = Vec::new();
-        let mut keyed = vec![(LedgerKey::Clients, settings.max_client_conn)];
-        for name in settings.users.keys() {
-            let clients = settings.max_user_client_connections(name).unwrap_or(0);
-            let servers = settings.max_user_connections(name).unwrap_or(0);
-            keyed.push((LedgerKey::UserClients(name.clone()), clients));
-            keyed.push((LedgerKey::UserServers(name.clone()), servers));
-        }
-        let kinds = [
-            (LedgerKind::UserClients, settings.max_user_client_connections),
-            (LedgerKind::UserServers, settings.max_user_connections),
-        ];
-        for (kind, slots_max) in kinds {
-            self.limits.lending.worker_quota.set_default(kind, slots_max);
-            if let Some(ledger) = &mut self.limits.lending.ledger {
-                ledger.set_default(kind, slots_max, &mut answers);
-            }
-        }
-        // Users that were removed from [users] have the default limits again.
-        for name in
-            std::mem::take(&mut self.limits.lending.own).iter().filter(|name| !settings.users.contains_key(*name))
-        {
-            for key in [LedgerKey::UserClients(name.clone()), LedgerKey::UserServers(name.clone())] {
-                self.limits.lending.worker_quota.inherit_limit(&key);
-                if let Some(ledger) = &mut self.limits.lending.ledger {
-                    ledger.inherit_limit(&key, &mut answers);
-                }
-            }
-        }
-        self.limits.lending.own = settings.users.keys().cloned().collect();
-        for (key, slots_max) in keyed {
-            self.limits.lending.worker_quota.set_limit(key.clone(), slots_max);
-            if let Some(ledger) = &mut self.limits.lending.ledger {
-                ledger.set_limit(key, slots_max, &mut answers);
-            }
-        }
-        self.send_answers(answers);
-    }
-
     /// Counts the existing clients of users that were not limited before and are limited by the new settings. Must run
     /// before the new limits are set, because clients that are already there take their slots without asking the
     /// ledger.
@@ -80,10 +38,10 @@ impl<I: Io> Worker<I> {
             }
             let Some(slot) = self.user_key(&user, &database) else { continue };
             // The ledger's answer may be two reloads late: the client asked under a limit that was removed and is now back.
-            if self.limits.lending.worker_quota.is_asking(&slot, key.to_bits()) {
+            if self.limits.lending.is_asking(&slot, key.to_bits()) {
                 continue;
             }
-            if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
+            if self.limits.lending.take(&slot, key.to_bits(), Patience::Now, &self.hands) == Taken::Took
                 && let Some(client) = self.clients.get_mut(key)
             {
                 client.slots.has_user_slot = true;
@@ -121,7 +79,7 @@ impl<I: Io> Worker<I> {
     /// Takes a slot among all clients (`max_client_conn`); the one among its user's clients is taken after
     /// authentication. Returns whether the client has it at once; otherwise the ledger answers.
     pub(crate) fn take_client_slot(&mut self, key: Key) -> bool {
-        self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took
+        self.limits.lending.take(&LedgerKey::Clients, key.to_bits(), Patience::Now, &self.hands) == Taken::Took
     }
 
     /// The user slot that a client has to take, if its user is limited.
@@ -132,7 +90,7 @@ impl<I: Io> Worker<I> {
 
     /// Takes that slot. Returns whether the client has it at once; otherwise the ledger answers.
     pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) -> bool {
-        self.take(user, key.to_bits(), Patience::Now) == Taken::Took
+        self.limits.lending.take(user, key.to_bits(), Patience::Now, &self.hands) == Taken::Took
     }
 
     /// The key by which a client's user is counted, if that user's clients are limited and the user can be known at all.
@@ -208,19 +166,16 @@ impl<I: Io> Worker<I> {
                 ClientStage::Console(console) => Arc::from(console.user()),
                 ClientStage::Greeting(_) | ClientStage::Cancelling(_) => return,
             };
-            self.give(&LedgerKey::UserClients(name));
+            self.limits.lending.give(&LedgerKey::UserClients(name), &self.hands);
         }
         if gives_slot_back(client.slots.has_client_slot, matches!(client.stage, ClientStage::Login(_))) {
-            self.give(&LedgerKey::Clients);
+            self.limits.lending.give(&LedgerKey::Clients, &self.hands);
         }
         if let ClientStage::Login(login) = &client.stage {
             // The client may still wait for the ledger's answer. An answer already on its way finds no client, and its
             // slot is given back then.
             let user = LedgerKey::UserClients(login.request().user.clone());
-            let mut letters = Vec::new();
-            self.limits.lending.worker_quota.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
-            self.limits.lending.worker_quota.withdraw(&user, key.to_bits(), &mut letters);
-            self.send_letters(letters);
+            self.limits.lending.withdraw(&[LedgerKey::Clients, user], key.to_bits(), &self.hands);
         }
     }
 
@@ -228,75 +183,28 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ask_ledger(&mut self, user: u32, need: Need) {
         let patience = if need == Need::Client { Patience::Wait } else { Patience::Now };
         let key = self.servers_key(user);
-        if self.take(&key, claim_of(user, need), patience) == Taken::Took {
+        if self.limits.lending.take(&key, claim_of(user, need), patience, &self.hands) == Taken::Took {
             self.tell_pools(Event::Granted { user, need });
         }
     }
 
     pub(crate) fn withdraw_from_ledger(&mut self, user: u32) {
         let key = self.servers_key(user);
-        let mut letters = Vec::new();
-        self.limits.lending.worker_quota.withdraw(&key, claim_of(user, Need::Client), &mut letters);
-        self.send_letters(letters);
+        self.limits.lending.withdraw(&[key], claim_of(user, Need::Client), &self.hands);
     }
 
     pub(crate) fn give_back_to_ledger(&mut self, user: u32) {
         let key = self.servers_key(user);
-        self.give(&key);
+        self.limits.lending.give(&key, &self.hands);
     }
 
     fn servers_key(&self, user: u32) -> LedgerKey {
         LedgerKey::UserServers(self.registry.users[user as usize].name.clone())
     }
 
-    pub(crate) fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
-        let mut letters = Vec::new();
-        let taken = self.limits.lending.worker_quota.take(key, claimant, patience, &mut letters);
-        self.send_letters(letters);
-        taken
-    }
-
-    pub(crate) fn give(&mut self, key: &LedgerKey) {
-        let mut letters = Vec::new();
-        self.limits.lending.worker_quota.give(key, &mut letters);
-        self.send_letters(letters);
-    }
-
-    pub(crate) fn send_letters(&mut self, letters: Vec<Letter>) {
-        for letter in letters {
-            match &mut self.limits.lending.ledger {
-                Some(ledger) => {
-                    let mut answers = Vec::new();
-                    ledger.handle(self.hands.id, letter, &mut answers);
-                    self.send_answers(answers);
-                }
-                None => (self.hands.posts.workers[0])(ToWorker::Ledger { from: self.hands.id, letter }),
-            }
-        }
-    }
-
-    /// Handles a letter from another worker to the ledger.
-    pub(crate) fn ledger_hears(&mut self, from: WorkerId, letter: Letter) {
-        let mut answers = Vec::new();
-        if let Some(ledger) = &mut self.limits.lending.ledger {
-            ledger.handle(from, letter, &mut answers);
-        }
-        self.send_answers(answers);
-    }
-
-    fn send_answers(&mut self, answers: Vec<(WorkerId, Answer)>) {
-        for (worker, answer) in answers {
-            // Answers to ourselves go by letter as well, because the caller that asked is still running.
-            (self.hands.posts.workers[usize::from(worker.0)])(ToWorker::WorkerQuota(answer));
-        }
-    }
-
     /// Handles an answer of the ledger.
     pub(crate) fn worker_quota_hears(&mut self, answer: Answer) {
-        let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
-        self.limits.lending.worker_quota.handle(answer, &mut outcomes, &mut letters);
-        self.send_letters(letters);
-        for outcome in outcomes {
+        for outcome in self.limits.lending.hears(answer, &self.hands) {
             match outcome {
                 Outcome::Granted { key: LedgerKey::Clients, claimant, .. } => {
                     self.client_slot_taken(Key::from_bits(claimant));
@@ -336,6 +244,6 @@ fn claim_of(user: u32, need: Need) -> u64 {
     u64::from(user) << 1 | u64::from(need == Need::Minimum)
 }
 
-pub(crate) fn read_claim(claim: u64) -> (u32, Need) {
+fn read_claim(claim: u64) -> (u32, Need) {
     ((claim >> 1) as u32, if claim & 1 == 1 { Need::Minimum } else { Need::Client })
 }

@@ -82,8 +82,13 @@ impl Trial {
         for name in inherited.filter(|name| name.to_string_lossy().starts_with("PG")) {
             command.env_remove(name);
         }
-        // pgbench's output is parsed, so it must be English.
-        command.env("LC_ALL", "C").current_dir(self.scratch.path()).stdin(Stdio::null());
+        // libpq looks for certificates and passwords at home, which the trial's user may not be allowed to read. pgbench's
+        // output is parsed, so it must be English.
+        command
+            .env("HOME", self.scratch.path())
+            .env("LC_ALL", "C")
+            .current_dir(self.scratch.path())
+            .stdin(Stdio::null());
         command
     }
 

@@ -17,6 +17,10 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A waiting client cancels its first held request, which is answered as cancelled.
     pub(crate) fn cancel_waiting(&mut self, key: Key) {
+        // Asked anew, since this is a task: a server whose client has lost its link would be nobody's.
+        if self.clients.ready(key).is_none_or(|ready| ready.link.waits_since().is_none()) {
+            return;
+        }
         if self.spans.is_on() {
             self.tell_unserved(key, SpanError::State(*b"57014"));
         }

@@ -94,8 +94,13 @@ type Changes = (Vec<String>, Vec<String>);
 impl Unnamed {
     /// The client is lent a server to which it has given no statement. All that it has sent to another has been answered.
     pub fn begin_loan(&mut self) {
-        if let Some(history) = &mut self.0 {
-            history.begin_loan();
+        let Some(history) = &mut self.0 else { return };
+        history.brought = None;
+        if history.given.len() > 1 {
+            history.forget_first(history.given.len() - 1);
+        }
+        if let Some(last) = history.given.last_mut() {
+            last.place = EARLIER;
         }
     }
 
@@ -108,7 +113,16 @@ impl Unnamed {
         account: &Account,
         statement_registry: &mut StatementRegistry,
     ) {
-        self.0.get_or_insert_default().prepares(parse, reading, exchange, account, statement_registry);
+        let history = self.0.get_or_insert_default();
+        let is_again = history.is_again(parse) && !exchange.wants_sync();
+        match history.given.last_mut().filter(|_| is_again) {
+            Some(given) => (given.place, given.reading) = (Place::next(exchange), Some(reading)),
+            None => {
+                history.destroys(is_convertible(parse), exchange);
+                history.give(Place::next(exchange), parse, reading, account, statement_registry);
+            }
+        }
+        history.brings(exchange);
     }
 
     /// The client has just given a statement, or closed it where `parse` is `None`, with a message that was sent to the server
@@ -121,7 +135,11 @@ impl Unnamed {
         account: &Account,
         statement_registry: &mut StatementRegistry,
     ) {
-        self.0.get_or_insert_default().has_sent_renamed(parse, reading, exchange, account, statement_registry);
+        let history = self.0.get_or_insert_default();
+        history.destroys(is_convertible(parse), exchange);
+        let place = Place { number: exchange.number() - 1, epoch: exchange.epoch() };
+        history.give(place, parse, reading, account, statement_registry);
+        history.brought = None;
     }
 
     /// The client closes the statement with the message that is sent now.
@@ -148,7 +166,32 @@ impl Unnamed {
     /// even convert the first, which so has destroyed nothing. Returns whether they have given a statement, so that another one
     /// is in force.
     pub fn fails(&mut self, failure: &RangeInclusive<u64>, is_unread: bool) -> bool {
-        self.0.as_mut().is_some_and(|history| history.fails(failure, is_unread))
+        let Some(history) = &mut self.0 else { return false };
+        let is_hit = |place: Place| failure.contains(&place.number);
+        // The unnamed statement of another client may still be there.
+        history.brought = match history.brought {
+            Some((first, last)) if is_hit(first) => (!is_hit(last)).then_some((last, last)),
+            Some((first, last)) if is_hit(last) => Some((first, first)),
+            brought => brought,
+        };
+        if !history.given.iter().any(|given| is_hit(given.place)) {
+            return false;
+        }
+        let (given, texts) = (std::mem::take(&mut history.given), std::mem::take(&mut history.texts));
+        let mut start = 0;
+        for mut given in given {
+            let text = start..given.end;
+            start = given.end;
+            let has_failed = !is_unread && given.place.number == *failure.start();
+            if is_hit(given.place) && !has_failed {
+                continue;
+            }
+            history.texts.extend_from_slice(if has_failed { &[] } else { &texts[text] });
+            given.end = history.texts.len();
+            given.is_ascii &= !has_failed;
+            history.given.push(given);
+        }
+        true
     }
 
     /// What the statement in force does, if that is of interest to the session state.
@@ -168,7 +211,13 @@ impl Unnamed {
     #[inline]
     #[must_use]
     pub fn is_in_doubt(&self, exchange: &Exchange) -> bool {
-        self.0.as_ref().is_some_and(|history| history.is_in_doubt(exchange))
+        let Some(history) = &self.0 else { return false };
+        match history.given.last() {
+            Some(Given { place, .. }) if place.epoch != exchange.epoch() && *place != EARLIER => {
+                exchange.may_step() && place.number >= exchange.unanswered()
+            }
+            _ => false,
+        }
     }
 
     /// The client binds or describes the statement: appends what the server must be sent first, if it may have another one.
@@ -177,19 +226,44 @@ impl Unnamed {
     /// No answer can be hidden now.
     pub fn bring(
         &mut self,
-        session: (&Rc<Vars>, &Tracked),
+        (vars, tracked): (&Rc<Vars>, &Tracked),
         server_statements: &mut ServerStatements,
         exchange: &mut Exchange,
         tally: &mut Tally,
         out: &mut Vec<Bytes>,
     ) -> Result<(), Fault> {
-        self.0.get_or_insert_default().bring(session, server_statements, exchange, tally, out)
+        let history = self.0.get_or_insert_default();
+        if is_there(history.is_here(exchange)) {
+            return Ok(());
+        }
+        if !exchange.may_step() {
+            return Err(Fault::StatementUnknown { name: Box::default() });
+        }
+        // The server itself reports that there is none.
+        let (parse, (before, after)) = history.reading(vars, tracked).unwrap_or((&CLOSE, Default::default()));
+        tally.server_parses += u64::from(parse[0] == frontend::PARSE);
+        let parse = Bytes::Own(parse.to_vec());
+        server_statements.set_by_the_way(&before, exchange, out);
+        out.push(parse);
+        history.brings(exchange);
+        server_statements.expect_hidden(exchange);
+        server_statements.set_by_the_way(&after, exchange, out);
+        Ok(())
     }
 
     /// Packs it for another process, where its client has these parameters.
     #[must_use]
     pub fn pack(&self, vars: &Rc<Vars>) -> PackedUnnamed {
-        self.0.as_ref().map(|history| history.pack(vars)).unwrap_or_default()
+        let Some(history) = &self.0 else { return PackedUnnamed::default() };
+        let mut start = 0;
+        let pack = |given: &Given| {
+            let text = &history.texts[std::mem::replace(&mut start, given.end)..given.end];
+            let given_under = given.reading.as_ref().and_then(|reading| reading.vars.as_ref());
+            let is_same = given_under.is_none_or(|given| Rc::ptr_eq(given, vars));
+            let is_kept = is_same || !has_literals(of_parse(text));
+            (given.place, Packed::from(if is_kept { text } else { &[] }))
+        };
+        PackedUnnamed { kept: None, all: history.given.iter().map(pack).collect(), brought: history.brought }
     }
 
     /// Unpacks it from another process.
@@ -229,124 +303,6 @@ impl Unnamed {
 }
 
 impl UnnamedHistory {
-    fn begin_loan(&mut self) {
-        self.brought = None;
-        if self.given.len() > 1 {
-            self.forget_first(self.given.len() - 1);
-        }
-        if let Some(last) = self.given.last_mut() {
-            last.place = EARLIER;
-        }
-    }
-
-    fn prepares(
-        &mut self,
-        parse: Option<[&[u8]; 2]>,
-        reading: UnnamedReading,
-        exchange: &Exchange,
-        account: &Account,
-        statement_registry: &mut StatementRegistry,
-    ) {
-        let is_again = self.is_again(parse) && !exchange.wants_sync();
-        match self.given.last_mut().filter(|_| is_again) {
-            Some(given) => (given.place, given.reading) = (Place::next(exchange), Some(reading)),
-            None => {
-                self.destroys(is_convertible(parse), exchange);
-                self.give(Place::next(exchange), parse, reading, account, statement_registry);
-            }
-        }
-        self.brings(exchange);
-    }
-
-    fn has_sent_renamed(
-        &mut self,
-        parse: Option<[&[u8]; 2]>,
-        reading: UnnamedReading,
-        exchange: &Exchange,
-        account: &Account,
-        statement_registry: &mut StatementRegistry,
-    ) {
-        self.destroys(is_convertible(parse), exchange);
-        let place = Place { number: exchange.number() - 1, epoch: exchange.epoch() };
-        self.give(place, parse, reading, account, statement_registry);
-        self.brought = None;
-    }
-
-    fn fails(&mut self, failure: &RangeInclusive<u64>, is_unread: bool) -> bool {
-        let is_hit = |place: Place| failure.contains(&place.number);
-        // The unnamed statement of another client may still be there.
-        self.brought = match self.brought {
-            Some((first, last)) if is_hit(first) => (!is_hit(last)).then_some((last, last)),
-            Some((first, last)) if is_hit(last) => Some((first, first)),
-            brought => brought,
-        };
-        if !self.given.iter().any(|given| is_hit(given.place)) {
-            return false;
-        }
-        let (given, texts) = (std::mem::take(&mut self.given), std::mem::take(&mut self.texts));
-        let mut start = 0;
-        for mut given in given {
-            let text = start..given.end;
-            start = given.end;
-            let has_failed = !is_unread && given.place.number == *failure.start();
-            if is_hit(given.place) && !has_failed {
-                continue;
-            }
-            self.texts.extend_from_slice(if has_failed { &[] } else { &texts[text] });
-            given.end = self.texts.len();
-            given.is_ascii &= !has_failed;
-            self.given.push(given);
-        }
-        true
-    }
-
-    fn is_in_doubt(&self, exchange: &Exchange) -> bool {
-        match self.given.last() {
-            Some(Given { place, .. }) if place.epoch != exchange.epoch() && *place != EARLIER => {
-                exchange.may_step() && place.number >= exchange.unanswered()
-            }
-            _ => false,
-        }
-    }
-
-    fn bring(
-        &mut self,
-        (vars, tracked): (&Rc<Vars>, &Tracked),
-        server_statements: &mut ServerStatements,
-        exchange: &mut Exchange,
-        tally: &mut Tally,
-        out: &mut Vec<Bytes>,
-    ) -> Result<(), Fault> {
-        if is_there(self.is_here(exchange)) {
-            return Ok(());
-        }
-        if !exchange.may_step() {
-            return Err(Fault::StatementUnknown { name: Box::default() });
-        }
-        // The server itself reports that there is none.
-        let (parse, (before, after)) = self.reading(vars, tracked).unwrap_or((&CLOSE, Default::default()));
-        tally.server_parses += u64::from(parse[0] == frontend::PARSE);
-        let parse = Bytes::Own(parse.to_vec());
-        server_statements.set_by_the_way(&before, exchange, out);
-        out.push(parse);
-        self.brings(exchange);
-        server_statements.expect_hidden(exchange);
-        server_statements.set_by_the_way(&after, exchange, out);
-        Ok(())
-    }
-
-    fn pack(&self, vars: &Rc<Vars>) -> PackedUnnamed {
-        let mut start = 0;
-        let pack = |given: &Given| {
-            let text = &self.texts[std::mem::replace(&mut start, given.end)..given.end];
-            let given_under = given.reading.as_ref().and_then(|reading| reading.vars.as_ref());
-            let is_same = given_under.is_none_or(|given| Rc::ptr_eq(given, vars));
-            let is_kept = is_same || !has_literals(of_parse(text));
-            (given.place, Packed::from(if is_kept { text } else { &[] }))
-        };
-        PackedUnnamed { kept: None, all: self.given.iter().map(pack).collect(), brought: self.brought }
-    }
-
     /// The Parse of the statement in force, and the commands before and behind it by which it is read as its client has given
     /// it, since PostgreSQL reads literals once (`names::dialect_meant`). `None` if there is no statement, or no such commands.
     fn reading(&self, vars: &Rc<Vars>, tracked: &Tracked) -> Option<(&[u8], Changes)> {

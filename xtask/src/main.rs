@@ -90,7 +90,7 @@ usage: cargo xtask CHORE
   regress [ARGUMENTS]       run PostgreSQL's own regression tests, directly and through a pool of so few servers (--servers, 10),
                             and its isolation tests (--only regression, isolation, isolation/SPEC)
   oracle [ARGUMENTS]        build, then hold what we read in SQL against PostgreSQL's own parser ([FOLDER], --mutations, --seed)
-  world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known)
+  world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known, --both-ways)
   coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)
   page                      build, then open the page in Chromium, each view under a load; screenshots in target/page
   check                     formatting, lints, tidy, generated pages

@@ -2,7 +2,8 @@
 //!
 //! Start with `turn.rs`, then `data/hear.rs` and `data/forward.rs`, then `data/converse.rs`, and read from top to
 //! bottom. A folder is a room, whose tables no other room sees but for
-//! the rows of clients and servers. What a file needs from a file above it, it
+//! the rows of clients and servers. A room that is a type of its own (`Cancels`, `HostNames`) is lent the worker's `Hands` and
+//! values, so that it cannot touch a client. What a file needs from a file above it, it
 //! returns to its caller or queues as a value (`tasks.rs`); `settle.rs` carries out the queue before the next event.
 //!
 //! Always true: nothing in a worker is shared between threads but the rate limits, the list of connections that have not

@@ -2,12 +2,11 @@
 //!
 //! Always true: the pools are left as [`Event::Wants`](crate::Event::Wants) and [`Event::Returned`](crate::Event::Returned)
 //! leave them, which the tests compare; in whatever state they would do more, nothing is changed here.
-//! Not here: who is served when somebody waits (`pool`), which server suits a client of other settings (`pick`).
+//! Not here: a pool in which clients wait (`full`), which server suits a client of other settings (`pick`).
 
 use base::Time;
 
 use crate::pick::is_aged;
-use crate::planted::has_plain_ways;
 use crate::pool::{Pool, Tables};
 use crate::pools::Pools;
 use crate::quotas::Quotas;
@@ -19,7 +18,7 @@ impl Pools {
     /// [`Event::Wants`](crate::Event::Wants) would do. `None` where that event has to be handled.
     #[must_use]
     pub fn lend(&mut self, now: Time, pool: PoolKey, client: ClientKey, fingerprint: Fingerprint) -> Option<ServerKey> {
-        let is_settled = has_plain_ways() && self.unsettled.is_empty() && self.tables.waiters.at(client).is_none();
+        let is_settled = self.has_nothing_to_settle() && self.tables.waiters.at(client).is_none();
         let pool = self.pools.get_mut(pool).filter(|pool| is_settled && pool.is_calm(&self.quotas))?;
         let server = pool.servers.list(State::Idle).newest().filter(|_| pool.limits.reuse == Reuse::Newest)?;
         let slot = self.tables.slots.get(server)?;
@@ -34,11 +33,11 @@ impl Pools {
     /// leave it idle. Returns false where that event has to be handled.
     #[must_use]
     pub fn take_back(&mut self, now: Time, server: ServerKey, fingerprint: Fingerprint) -> bool {
+        let is_settled = self.has_nothing_to_settle();
         let Tables { slots, .. } = &mut self.tables;
         let Some(slot) = slots.get_mut(server).filter(|slot| slot.state == State::Lent) else { return false };
         let Some(pool) = self.pools.get_mut(slot.pool) else { return false };
-        let is_calm = has_plain_ways() && self.unsettled.is_empty() && pool.is_calm(&self.quotas);
-        if !is_calm || pool.limits.reset || !pool.rests_unnoticed(slot, now) {
+        if !is_settled || !pool.is_calm(&self.quotas) || pool.limits.reset || !pool.rests_unnoticed(slot, now) {
             return false;
         }
         slot.fingerprint = fingerprint;

@@ -17,6 +17,7 @@ mod dial;
 mod event;
 mod evict;
 mod failure;
+mod full;
 mod imported;
 mod ledger;
 mod lend;

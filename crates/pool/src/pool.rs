@@ -52,7 +52,7 @@ pub(crate) struct Pool {
     /// No server is closed for its age before this time, so that servers opened together are not closed together.
     expiry_from: Time,
     /// No idle server exceeds its lifetime before this time. It may be too early, never too late.
-    expiry_look: Option<Time>,
+    pub(crate) expiry_look: Option<Time>,
     /// No login for `min_pool_size` begins before this time.
     minimum_from: Time,
     /// An operator has paused the pool: no client gets a server, and returned ones are closed for this reason.
@@ -602,12 +602,12 @@ impl Pool {
     }
 
     /// When the first client will have waited for `reserve_pool_timeout`.
-    fn reserve_from(&self, tables: &Tables) -> Option<Time> {
+    pub(crate) fn reserve_from(&self, tables: &Tables) -> Option<Time> {
         let after = self.limits.reserve_after.filter(|_| self.limits.reserve_max > 0 && self.limits.servers_max > 0)?;
         Some(first_since([&self.waiting, &self.greeting, &self.dedicated], tables)? + after)
     }
 
-    fn wait_deadline(&self, tables: &Tables) -> Option<Time> {
+    pub(crate) fn wait_deadline(&self, tables: &Tables) -> Option<Time> {
         Some(self.waiting.first(&tables.waiters)?.since + self.limits.wait_max?)
     }
 

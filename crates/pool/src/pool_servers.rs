@@ -6,9 +6,9 @@
 
 use base::{Slab, Time};
 
-use crate::ServerKey;
 use crate::list::List;
 use crate::slot::{Move, Slot, State, Work};
+use crate::{Fingerprint, ServerKey};
 
 /// The servers of one pool.
 #[derive(Debug, Default)]
@@ -50,6 +50,16 @@ impl PoolServers {
         slot.state = after;
         slot.since = now;
         true
+    }
+
+    /// The loan of a server ends, and the next one begins at once.
+    pub(crate) fn lend_on(&mut self, slots: &mut Slab<Slot>, server: ServerKey, fingerprint: Fingerprint, now: Time) {
+        let lent = self.list_mut(State::Lent);
+        lent.remove(slots, server);
+        lent.push(slots, server);
+        if let Some(slot) = slots.get_mut(server) {
+            (slot.fingerprint, slot.since) = (fingerprint, now);
+        }
     }
 
     /// The servers in a state, those that entered it first at the front.

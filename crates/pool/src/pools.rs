@@ -11,6 +11,7 @@ use base::{Key, Random, Slab, Time};
 use crate::agenda::Agenda;
 use crate::imported::Imported;
 use crate::pick::is_aged;
+use crate::planted::has_plain_ways;
 use crate::pool::{Pool, Tables};
 use crate::queue::{Waiter, Waiters, WaitingFor};
 use crate::quotas::Quotas;
@@ -378,6 +379,11 @@ impl Pools {
         self.agenda.cancel(key, &mut pool.alarm);
         self.quotas.forget(key, pool.database, pool.user);
         self.pools.remove(key);
+    }
+
+    /// Whether the plain ways are open, and no pool has to be settled.
+    pub(crate) fn has_nothing_to_settle(&self) -> bool {
+        has_plain_ways() && self.unsettled.is_empty()
     }
 
     /// Has a pool looked at by the next tick, which is due at once.

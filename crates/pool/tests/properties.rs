@@ -130,11 +130,17 @@ impl World {
                 if let Some(server) = self.pools.lend(now, pool, client, fingerprint) {
                     return (true, vec![Command::Attach { client, server, waited: Duration::ZERO }]);
                 }
+                if self.pools.queue(now, pool, client, fingerprint) {
+                    return (true, Vec::new());
+                }
             }
-            Event::Returned { server, as_: Return::Clean, fingerprint }
-                if self.pools.take_back(now, server, fingerprint) =>
-            {
-                return (true, Vec::new());
+            Event::Returned { server, as_: Return::Clean, fingerprint } => {
+                if self.pools.take_back(now, server, fingerprint) {
+                    return (true, Vec::new());
+                }
+                if let Some((client, waited)) = self.pools.pass_on(now, server, fingerprint) {
+                    return (true, vec![Command::Attach { client, server, waited }]);
+                }
             }
             _ => {}
         }

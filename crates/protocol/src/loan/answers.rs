@@ -46,7 +46,7 @@ pub struct Answers<'a> {
 }
 
 /// The progress through the bytes of a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// The first byte that was not given to the client.
     pub start: usize,
@@ -168,7 +168,7 @@ impl Answers<'_> {
     ) -> ServerEvent<'b> {
         let may_be_plain = self.may_be_plain(client.as_deref(), server);
         loop {
-            if may_be_plain && let Some(heard) = self.take_plain(server, bytes, place) {
+            if may_be_plain && let Some(heard) = server.take_plain(bytes, place) {
                 return heard;
             }
             if place.at >= bytes.len() {

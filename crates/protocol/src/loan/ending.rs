@@ -286,6 +286,23 @@ pub fn is_between(server: &ServerSession, client: &ClientSession) -> bool {
     server.exchange.may_end() && !client.is_torn() && !client.is_collecting()
 }
 
+/// Whether a loan is over by the rules of a pool in transaction mode, and the server can be lent again as it is: nothing has to be
+/// asked, counted or taken back before.
+#[must_use]
+pub fn rests_as_it_is(server: &ServerSession, client: &ClientSession) -> bool {
+    is_between(server, client)
+        && server.life.is_running()
+        && server.exchange.may_be_lent()
+        && !server.is_in_message()
+        && server.cancels_sent == 0
+        && server.sequences_until.is_none()
+        && !server.has_changed_catalog
+        && !server.makes_functions
+        && !server.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest())
+        && client.session_effects.is_none()
+        && client.counting.has_done_neither()
+}
+
 /// A server that has answered our only query is clean if it is outside a transaction block.
 fn proven(exchange: &Exchange) -> Progress {
     match (exchange.owes_nothing(), exchange.may_end()) {

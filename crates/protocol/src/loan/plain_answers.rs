@@ -16,24 +16,33 @@ use crate::planted::has_plain_ways;
 use crate::request::messages;
 
 impl Answers<'_> {
-    /// Whether [`Answers::take_plain`] may find anything in these bytes.
+    /// Whether [`ServerSession::take_plain`] may find anything in these bytes.
     #[inline]
     pub(super) fn may_be_plain(&self, client: Option<&ClientSession>, server: &ServerSession) -> bool {
-        let is_followed = self.is_statement_mode || self.withholds || server.answer_tally.is_some();
-        !is_followed && has_plain_ways() && client.is_some_and(|client| client.session_effects.is_none())
+        !self.is_statement_mode && !self.withholds && client.is_some_and(|client| are_plain(client, server))
     }
+}
 
+/// Processes whole messages of a server, outside of statement mode, for as long as the exchange alone has to know of them: as
+/// [`Answers::hear`] does, which goes on at [`Place::at`] with whatever else there is. Returns whether the server is ready, up to
+/// which its bytes are the client's.
+#[inline]
+pub fn hear_plain(client: &ClientSession, server: &mut ServerSession, bytes: &[u8], place: &mut Place) -> bool {
+    are_plain(client, server) && server.take_plain(bytes, place).is_some()
+}
+
+/// Whether nothing of the client is followed, and nothing of the answers.
+fn are_plain(client: &ClientSession, server: &ServerSession) -> bool {
+    has_plain_ways() && server.answer_tally.is_none() && client.session_effects.is_none()
+}
+
+impl ServerSession {
     /// Processes whole messages for as long as the exchange alone has to know of them, where these
-    /// [may be plain](Self::may_be_plain). Returns what has been heard, if that concerns more than the two sessions; otherwise
+    /// [may be plain](Answers::may_be_plain). Returns what has been heard, if that concerns more than the two sessions; otherwise
     /// the message at [`Place::at`], if any, is to be processed as any other.
     #[inline]
-    pub(super) fn take_plain(
-        &self,
-        server: &mut ServerSession,
-        bytes: &[u8],
-        place: &mut Place,
-    ) -> Option<ServerEvent<'static>> {
-        if !server.answers_plainly() {
+    pub(super) fn take_plain(&mut self, bytes: &[u8], place: &mut Place) -> Option<ServerEvent<'static>> {
+        if !self.answers_plainly() {
             return None;
         }
         let from = place.at;
@@ -51,17 +60,17 @@ impl Answers<'_> {
                 | backend::CLOSE_COMPLETE
                 | backend::NO_DATA
                 | backend::PORTAL_SUSPENDED => {
-                    if !server.exchange.passes(kind) {
+                    if !self.exchange.passes(kind) {
                         break;
                     }
-                    server.repeatable.answered(kind, None);
+                    self.repeatable.answered(kind, None);
                 }
                 backend::READY_FOR_QUERY => {
-                    if TxStatus::parse(body).is_none() || server.exchange.answered(kind, body).is_err() {
+                    if TxStatus::parse(body).is_none() || self.exchange.answered(kind, body).is_err() {
                         break;
                     }
-                    server.repeatable.answered(kind, None);
-                    server.server_statements.drops_end();
+                    self.repeatable.answered(kind, None);
+                    self.server_statements.drops_end();
                     heard = Some(ServerEvent::Ready { was_ours: false });
                 }
                 _ => break,
@@ -73,14 +82,11 @@ impl Answers<'_> {
             }
         }
         if let Some(last) = last {
-            server.scanner.pass(&bytes[last..]);
-            server.fate = AnswerFate::Forward;
+            self.scanner.pass(&bytes[last..]);
+            self.fate = AnswerFate::Forward;
         }
         heard
     }
-}
-
-impl ServerSession {
     /// Whether the server answers its client's request, and nothing of the answers is looked at here.
     fn answers_plainly(&self) -> bool {
         self.scanner.is_between()

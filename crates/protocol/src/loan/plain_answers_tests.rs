@@ -197,17 +197,8 @@ proptest! {
 fn a_plain_answer_is_taken_at_once() {
     let mut server = ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))));
     server.exchange.asked(frontend::QUERY);
-    let (tracked, mut known) = (Tracked::new([]), Known::default());
-    let answers = Answers {
-        tracked: &tracked,
-        known: &mut known,
-        shares_parameters: true,
-        is_listener: false,
-        is_statement_mode: false,
-        withholds: false,
-    };
     let mut place = Place { start: 0, at: 0 };
-    let heard = answers.take_plain(&mut server, &plain(), &mut place);
+    let heard = server.take_plain(&plain(), &mut place);
     assert_eq!((heard, place), (Some(ServerEvent::Ready { was_ours: false }), Place { start: 0, at: plain().len() }));
     assert!(server.exchange.may_end());
 }
@@ -249,7 +240,7 @@ fn what_is_looked_at_is_left_to_the_general_way() {
         let answers = Answers { tracked, known, shares_parameters, is_listener, is_statement_mode, withholds };
         let mut place = Place { start: 0, at: 0 };
         let may_be = answers.may_be_plain(Some(&client), &server);
-        assert!(!may_be || answers.take_plain(&mut server, &plain(), &mut place).is_none(), "{what}");
+        assert!(!may_be || server.take_plain(&plain(), &mut place).is_none(), "{what}");
         assert_eq!(place, Place { start: 0, at: 0 }, "{what}");
     }
 }

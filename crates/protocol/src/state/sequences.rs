@@ -67,6 +67,12 @@ impl Counting {
         self.asking.take()
     }
 
+    /// Whether the transaction has neither drawn numbers nor asked for earlier ones.
+    #[must_use]
+    pub fn has_done_neither(&self) -> bool {
+        !self.has_drawn && !self.has_asked
+    }
+
     /// The transaction has ended, or another begins: returns what it has done.
     pub fn ends(&mut self) -> Counted {
         let Self { has_drawn, has_asked, is_unnoted, .. } = *self;

@@ -24,28 +24,42 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Forwards bytes of a client that has no server and holds nothing, if they begin with a whole request and the pool lends
-    /// a server at once. Otherwise returns them.
+    /// a server at once; holds them if all servers are lent. Otherwise returns them.
     #[inline]
     pub(crate) fn forward_at_once(&mut self, key: Key, chunk: Chunk) -> Option<Chunk> {
-        let Some((server, has_all)) = self.lend_at_once(key, chunk.bytes()) else { return Some(chunk) };
-        if has_all && self.attach(key, server, Duration::ZERO) && self.may_forward(server) {
-            self.forward(key, server, chunk);
-            return None;
-        }
-        // The server is sent the client's settings first, or has gone.
-        if let Some(ready) = self.clients.ready_mut(key) {
-            ready.held.get_or_insert_default().push(chunk);
-        }
-        if has_all {
-            self.unpin_held(key);
-        } else {
-            self.hands.enqueue(Task::Pools(Command::Attach { client: key, server, waited: Duration::ZERO }));
+        match self.lend_at_once(key, chunk.bytes()) {
+            Lent::Now(server) => {
+                if self.attach(key, server, Duration::ZERO) && self.may_forward(server) {
+                    self.forward(key, server, chunk);
+                } else {
+                    // The server is sent the client's settings first, or has gone.
+                    self.hold(key, chunk);
+                    self.unpin_held(key);
+                }
+            }
+            Lent::WithOtherSettings(server) => {
+                self.hold(key, chunk);
+                self.hands.enqueue(Task::Pools(Command::Attach { client: key, server, waited: Duration::ZERO }));
+            }
+            Lent::Later => {
+                let chunk = self.unpinned(chunk);
+                self.hold(key, chunk);
+                self.arm_client(key);
+                self.arm_watch();
+            }
+            Lent::Unknown => return Some(chunk),
         }
         None
     }
 
-    /// Lends a server for the request that these bytes begin with. Returns it, and whether it has the client's settings.
-    fn lend_at_once(&mut self, key: Key, bytes: &[u8]) -> Option<(ServerKey, bool)> {
+    fn hold(&mut self, key: Key, chunk: Chunk) {
+        if let Some(ready) = self.clients.ready_mut(key) {
+            ready.held.get_or_insert_default().push(chunk);
+        }
+    }
+
+    /// Lends a server for the request that these bytes begin with, or queues the client for one.
+    fn lend_at_once(&mut self, key: Key, bytes: &[u8]) -> Lent {
         let is_looked_at = self.spans.is_on() || self.limits.counts_transactions() || self.limits.has_rejected();
         if is_looked_at
             || !has_plain_ways()
@@ -53,30 +67,49 @@ impl<I: Io> Worker<I> {
             || self.admin.is_resting()
             || self.admin.lends_no_more().is_some()
         {
-            return None;
+            return Lent::Unknown;
         }
-        let kind = whole_request(bytes, self.message_bytes_max())?;
+        let Some(kind) = whole_request(bytes, self.message_bytes_max()) else { return Lent::Unknown };
         if kind == frontend::QUERY && self.hands.active.settings.disable_pqexec {
-            return None;
+            return Lent::Unknown;
         }
         let Some(Client { stage: ClientStage::Ready(ready), is_listener: false, tracers: 0, .. }) =
             self.clients.get_mut(key)
         else {
-            return None;
+            return Lent::Unknown;
         };
         // What listens may have to wait for the listener of its database.
-        let place = self.registry.pool(ready.pool)?;
+        let Some(place) = self.registry.pool(ready.pool) else { return Lent::Unknown };
         let has_listener = self.registry.databases[place.database as usize].listening.has_session();
         if !ready.is_at_plain_rest() || has_listener {
-            return None;
+            return Lent::Unknown;
         }
-        let server = self.pools.lend(self.hands.now, ready.pool, key, ready.fingerprint(key))?;
+        let (now, pool, fingerprint) = (self.hands.now, ready.pool, ready.fingerprint(key));
+        let lent = match self.pools.lend(now, pool, key, fingerprint) {
+            Some(server) => {
+                let has_all = self.servers.get(server).is_some_and(|server| has_all(&server.session, &ready.session));
+                if has_all { Lent::Now(server) } else { Lent::WithOtherSettings(server) }
+            }
+            None if self.pools.queue(now, pool, key, fingerprint) => Lent::Later,
+            None => return Lent::Unknown,
+        };
         ready.is_notified = false;
-        ready.link = Link::Waiting(self.hands.now);
-        ready.meter.division.enter(self.hands.now, Phase::Waiting);
-        let has_all = self.servers.get(server).is_some_and(|server| has_all(&server.session, &ready.session));
-        Some((server, has_all))
+        ready.link = Link::Waiting(now);
+        ready.meter.division.enter(now, Phase::Waiting);
+        lent
     }
+}
+
+/// What the pool of a client does for its request.
+enum Lent {
+    /// It lends this server, which has the client's settings,
+    Now(ServerKey),
+    /// or has to be sent them.
+    WithOtherSettings(ServerKey),
+    /// It has queued the client.
+    Later,
+    /// It has not been asked: something is unusual.
+    Unknown,
 }
 
 impl Ready {

@@ -62,11 +62,11 @@ impl<I: Io> Worker<I> {
             _ if server.later.is_some() || lines_up => self.keep_for_later(key, chunk),
             ServerStage::Login(_) => {
                 if let Some(at) = self.login_answered(key, chunk.bytes()) {
-                    self.converse(key, Chunk::Own(chunk.bytes()[at..].into()), 0);
+                    self.converse(key, Chunk::Own(chunk.bytes()[at..].into()));
                 }
             }
             ServerStage::Securing(_) => self.tls_answered(key, chunk.bytes()),
-            _ => self.converse(key, chunk, 0),
+            _ => self.answer_at_once(key, chunk),
         }
         if is_full {
             self.hear_again(key);
@@ -76,9 +76,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Looks at the bytes of a server from `from` on, and forwards to its client what is the client's.
-    pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
-        let mut place = Place { start: from, at: from };
+    /// Looks at the bytes of a server, and forwards to its client what is the client's.
+    pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk) {
+        self.converse_from(key, chunk, Place::default());
+    }
+
+    /// Does the same for bytes of which those up to [`Place::at`] have been looked at.
+    pub(super) fn converse_from(&mut self, key: ServerKey, chunk: Chunk, mut place: Place) {
         while place.at < chunk.len() {
             if self.notify.is_spent() && self.is_for_later(key) {
                 self.give_client(key, &chunk, place.start..place.at);

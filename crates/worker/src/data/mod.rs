@@ -20,6 +20,7 @@ pub(crate) mod close_server;
 pub(crate) mod connection_ended;
 pub(crate) mod converse;
 pub(crate) mod counts;
+pub(crate) mod end_at_once;
 pub(crate) mod flow;
 pub(crate) mod forward;
 pub(crate) mod hear;

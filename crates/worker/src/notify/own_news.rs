@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
         let mut ready = Vec::new();
         write::ready_for_query(&mut ready, TxStatus::Idle);
         server.is_released = true;
-        self.converse(key, Chunk::Own(ready.into()), 0);
+        self.converse(key, Chunk::Own(ready.into()));
         if let Some(server) = self.servers.get_mut(key) {
             server.is_released = false;
         }
@@ -148,7 +148,7 @@ impl<I: Io> Worker<I> {
             match self.servers.get_mut(key) {
                 // The chunk before this one ended another transaction that may have notified.
                 Some(Server { withheld: Some(withheld), .. }) => withheld.following.push_back(chunk),
-                Some(_) => self.converse(key, chunk, 0),
+                Some(_) => self.converse(key, chunk),
                 None => return,
             }
         }
@@ -192,7 +192,7 @@ impl<I: Io> Worker<I> {
         for chunk in later {
             let Some(server) = self.servers.get_mut(key) else { return };
             let was_released = std::mem::replace(&mut server.is_released, true);
-            self.converse(key, chunk, 0);
+            self.converse(key, chunk);
             if let Some(server) = self.servers.get_mut(key) {
                 server.is_released = was_released;
             }

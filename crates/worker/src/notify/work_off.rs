@@ -186,7 +186,7 @@ impl<I: Io> Worker<I> {
     fn go_on_with(&mut self, key: ServerKey) -> Option<Broadcast> {
         let mut behind = std::mem::take(self.servers.get_mut(key)?.later.as_mut()?);
         while let Some(chunk) = behind.pop_front() {
-            self.converse(key, chunk, 0);
+            self.converse(key, chunk);
             self.settle();
             // The server may have ended meanwhile; all that had to come before was handled then.
             let Some(later) = self.servers.get_mut(key)?.later.as_mut() else { continue };

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use base::{Time, earliest};
 
-use crate::pool::{Life, Pool, Tables};
+use crate::pool::{Pool, Tables};
 use crate::pools::Pools;
 use crate::queue::{Waiter, WaitingFor};
-use crate::quotas::{Demand, Quotas};
+use crate::quotas::Quotas;
 use crate::slot::State;
 use crate::{ClientKey, Fingerprint, PoolKey, ServerKey, WaitReason};
 
@@ -36,7 +36,7 @@ impl Pools {
     #[must_use]
     pub fn pass_on(&mut self, now: Time, server: ServerKey, fingerprint: Fingerprint) -> Option<(ClientKey, Duration)> {
         let Tables { slots, waiters, .. } = &self.tables;
-        let slot = slots.get(server).filter(|slot| slot.state == State::Lent && self.has_nothing_to_settle())?;
+        let slot = slots.get(server).filter(|_| self.has_nothing_to_settle())?;
         let (key, pool) = (slot.pool, self.pools.get(slot.pool)?);
         let is_passed_on = pool.is_full(now, &self.tables, &self.quotas)
             && !pool.limits.reset
@@ -69,20 +69,16 @@ impl Pools {
 
 impl Pool {
     /// Whether every server that the pool may have is lent, and clients wait for nothing else: then no login begins, whoever
-    /// comes or goes.
+    /// comes or goes. A closed pool has no server that is lent, and a pool without a line stands in none.
     fn is_full(&self, now: Time, tables: &Tables, quotas: &Quotas) -> bool {
         let lent = self.servers.count(State::Lent);
         self.limits.servers_max > 0
-            && lent >= self.limits.servers_max.max(self.limits.servers_min)
+            && lent >= self.limits.servers_max
             && lent == self.servers.total()
-            && self.life == Life::Open
             && !self.is_paused()
-            && self.demand == Demand::None
             && self.logins.failure().is_none()
-            && self.greeting.is_empty()
             && self.dedicated.is_empty()
             && self.outside_size.is_none()
-            && !self.has_to_yield
             && self.reserve_from(tables).is_none_or(|from| from > now)
             && quotas.are_calm(self.database, self.user)
     }
@@ -188,6 +184,32 @@ mod tests {
         refuses("somebody wants one alone", in_transactions(), |pools, pool, _| {
             handle(pools, Event::WantsDedicated { pool, client: Key::first(7), since: Time(3) });
         });
+    }
+
+    #[test]
+    fn a_server_outside_the_size_is_counted_again_when_it_is_returned() {
+        let (mut pools, pool, server) = full_pool(in_transactions());
+        let mut out = Vec::new();
+        pools.handle(Time(2), Event::TakeOutsideSize { server }, &mut out);
+        pools.handle(Time(3), Event::Wants { pool, client: Key::first(0), fingerprint: SAME }, &mut out);
+        let Some(Command::Dial { server: other, .. }) = out.pop() else { panic!("no login begins") };
+        pools.handle(Time(4), Event::Ready { server: other }, &mut out);
+        pools.handle(Time(5), Event::Wants { pool, client: Key::first(1), fingerprint: SAME }, &mut out);
+        assert_eq!(pools.pass_on(Time(6), server, SAME), None, "the pool has one too many then");
+        assert!(!queue(&mut pools, pool, 6, 2));
+    }
+
+    #[test]
+    fn nobody_is_served_while_servers_arrive() {
+        let (mut pools, pool, server) = full_pool(in_transactions());
+        assert!(queue(&mut pools, pool, 2, 0));
+        let imported = crate::Imported { born: Time(0), since: Time(2), is_lent: false, is_obsolete: false };
+        let other = pools.open(Time(0), 1, 1, Limits::default());
+        pools.arrive(Time(3), other, imported, &mut Vec::new());
+        assert!(!queue(&mut pools, pool, 3, 1));
+        assert_eq!(pools.pass_on(Time(3), server, SAME), None);
+        pools.have_arrived(Time(4), &mut Vec::new());
+        assert!(queue(&mut pools, pool, 5, 1) && pools.pass_on(Time(5), server, SAME).is_some());
     }
 
     #[test]

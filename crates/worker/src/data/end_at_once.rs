@@ -70,9 +70,8 @@ impl<I: Io> Worker<I> {
     fn end_at_once(&mut self, server_key: ServerKey, chunk: Chunk) -> Result<Over, GoesOn> {
         let mut goes_on = GoesOn { chunk, place: Place::default(), is_ready: false };
         let settings = &self.hands.active.settings;
-        let is_looked_at = self.limits.counts_transactions() || settings.session_verify;
-        let logs_long = settings.log_min_duration_transaction.is_some();
-        if is_looked_at || logs_long || !has_plain_ways() || !self.hands.tasks.is_empty() || self.admin.is_resting() {
+        let is_looked_at = settings.session_verify || settings.log_min_duration_transaction.is_some();
+        if is_looked_at || !has_plain_ways() || !self.hands.tasks.is_empty() || self.admin.is_resting() {
             return Err(goes_on);
         }
         let Some(server) = self.servers.get_mut(server_key) else { return Err(goes_on) };

@@ -2,7 +2,7 @@
 //!
 //! Always true: the console client is answered once, when the trace ends.
 //! Not here: the waiting happenings (`tracers`), carrying out the steps (`orders`), what workers report
-//! (`worker::tracing`).
+//! (`worker::observe::tracing`).
 
 use base::Time;
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: PostgreSQL executes a text that is found here without an error or a warning, outside of a transaction and where the session
 //! may listen and use PL/pgSQL.
-//! Not here: who listens (`worker::notify::begin_listen`).
+//! Not here: who listens (`worker::notify::listen`).
 
 use crate::lexer::{Dialect, Kind, Lexer, Token, unquote};
 use crate::setting::is_keyword;

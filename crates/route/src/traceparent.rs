@@ -3,7 +3,7 @@
 //!
 //! Always true: no more than the last and the first [`COMMENT_BYTES_MAX`] bytes of a text are examined; what is not
 //! exactly a `traceparent` is ignored; a `tracestate` is not longer than [`STATE_BYTES_MAX`].
-//! Not here: which traces have spans (`worker::spans`).
+//! Not here: which traces have spans (`worker::observe::spans`).
 
 /// The parent of a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

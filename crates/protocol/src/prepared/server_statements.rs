@@ -4,7 +4,8 @@
 //! that prepares a statement is not given one that was prepared before the catalog changed; what was sent is undone here,
 //! in reverse order, when the server fails or skips it; a statement in doubt is closed before it is prepared, because
 //! closing what is not there is no error.
-//! Not here: the place of an answer of ours among the server's answers (`exchange`).
+//! Not here: which statement a name means, and whether it is sent again (`reading`); whether it is still as described
+//! (`descriptions`); the place of an answer of ours among the server's answers (`exchange`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 //!
 //! Always true: only what the exchange proves counts; a server whose state the protocol's own means cannot undo is
 //! hopeless and is closed.
-//! Not here: the cancel request (`worker::upstream::begin_cleanup`) and the timeout (`worker::due`).
+//! Not here: the cancel request (`worker::upstream::cleanup`) and the timeout (`worker::deadlines`).
 
 use wire::{frontend, write};
 

@@ -3,7 +3,7 @@
 //!
 //! Always true: all statements are sent at once, and take one round trip. What they do is not read, except to find a text
 //! that must fail.
-//! Not here: when a server is reset (`cleanup`, `worker::upstream::begin_cleanup`).
+//! Not here: when a server is reset (`cleanup`, `worker::upstream::cleanup`).
 
 use std::sync::Arc;
 

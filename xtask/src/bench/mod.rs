@@ -26,6 +26,7 @@ use std::time::Duration;
 use ops::trial::{Interrupt, Trial, TrialError};
 
 use crate::house::House;
+pub(crate) use certificate::Certificate;
 use contestant::{Contestant, Executables};
 use options::Options;
 use scenario::Scenario;

@@ -7,13 +7,34 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// A relay that listens as long as the program runs.
 pub(crate) struct Tap {
     port: u16,
     counts: Arc<Mutex<Counts>>,
+    gate: Arc<Gate>,
+}
+
+/// Whether answers may pass at present.
+#[derive(Debug, Default)]
+struct Gate {
+    is_closed: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// Returns when it is open.
+    fn pass(&self) {
+        let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(is_closed, |is_closed| *is_closed));
+    }
+
+    fn set(&self, is_closed: bool) {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = is_closed;
+        self.opened.notify_all();
+    }
 }
 
 /// When answers are forwarded.
@@ -42,19 +63,25 @@ impl Tap {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         let counts = Arc::new(Mutex::new(Counts::default()));
-        let shared = Arc::clone(&counts);
+        let gate = Arc::new(Gate::default());
+        let shared = (Arc::clone(&counts), Arc::clone(&gate));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let counts = Arc::clone(&shared);
+                let (counts, gate) = shared.clone();
                 // A connection that cannot be relayed is closed, and the pooler reports that.
-                thread::spawn(move || relay(&client, server, &counts, answers));
+                thread::spawn(move || relay(&client, server, &counts, answers, &gate));
             }
         });
-        Ok(Self { port, counts })
+        Ok(Self { port, counts, gate })
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Holds back all answers from now on, or lets them pass.
+    pub(crate) fn hold_answers(&self, are_held: bool) {
+        self.gate.set(are_held);
     }
 
     /// Returns the counts since the last call.
@@ -68,7 +95,7 @@ fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn relay(client: &TcpStream, server: u16, counts: &Arc<Mutex<Counts>>, when: Answers) -> io::Result<()> {
+fn relay(client: &TcpStream, server: u16, counts: &Arc<Mutex<Counts>>, when: Answers, gate: &Gate) -> io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", server))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -87,6 +114,7 @@ fn relay(client: &TcpStream, server: u16, counts: &Arc<Mutex<Counts>>, when: Ans
     let (mut from_server, mut to_client) = (server, client.try_clone()?);
     let passed = pass(&mut from_server, &mut to_client, |bytes| {
         let (taken, answered) = answers(bytes, counts);
+        gate.pass();
         let is_owed = owed.fetch_sub(answered, Ordering::SeqCst) > answered;
         (taken, if is_owed && when == Answers::Whole { Pass::Later } else { Pass::Now })
     });

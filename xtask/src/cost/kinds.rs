@@ -4,6 +4,7 @@ use std::io;
 
 use habits::{Habit, Reconnects};
 
+use super::crowd::Held;
 use super::player::{Player, message};
 use crate::playing::{Draws, Script};
 
@@ -18,14 +19,36 @@ pub(super) enum Kind {
     CachedText,
     /// Simple queries, each of which is sampled for `SHOW STATEMENTS`.
     LookedAt,
+    /// A login over TLS.
+    TlsLogin,
+    /// Simple queries of 64 clients at once, for which there are 20 servers; with this way to the kernel.
+    Crowd(Backend),
     /// A script of what drivers send on their own; with one connection for all of its transactions, or one for each.
     Habit(&'static Habit, Reconnects),
+}
+
+/// How the pooler asks the kernel (`io_backend`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backend {
+    Epoll,
+    Uring,
+}
+
+impl Backend {
+    /// Its name in the configuration.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "epoll",
+            Self::Uring => "io_uring",
+        }
+    }
 }
 
 impl Kind {
     /// All rows in their order. Habits that send something at connect have a second row, for that.
     pub(super) fn all(habits: &'static [Habit]) -> Vec<Self> {
-        let mut all = vec![Self::Simple, Self::Extended, Self::Prepared, Self::Login];
+        let mut all = vec![Self::Simple, Self::Extended, Self::Prepared, Self::Login, Self::TlsLogin];
+        all.extend([Backend::Epoll, Backend::Uring].map(Self::Crowd));
         all.extend([Self::NewText, Self::CachedText, Self::LookedAt]);
         for habit in habits {
             all.push(Self::Habit(habit, Reconnects::Never));
@@ -46,25 +69,55 @@ impl Kind {
             Self::NewText => "new text of 1 kB".into(),
             Self::CachedText => "cached text of 1 kB".into(),
             Self::LookedAt => "simple, looked at".into(),
+            Self::TlsLogin => "login over TLS".into(),
+            Self::Crowd(backend) => format!("simple, 64 clients, {}", backend.name()),
             Self::Habit(habit, Reconnects::Never) => format!("{HABITS}{}", habit.name),
             Self::Habit(habit, Reconnects::Always) => format!("{HABITS}{}/connect", habit.name),
         }
     }
 
-    /// How many transactions are counted.
-    pub(super) fn times(self) -> u64 {
-        if matches!(self, Self::Habit(..)) { 80 } else { 200 }
+    /// How many times each thing is done that is counted, and before that so many of those that are not.
+    pub(super) fn times(self) -> (u64, u64) {
+        match self {
+            Self::Habit(..) => (80, UNSEEN),
+            Self::Crowd(_) => (20, UNSEEN / 4),
+            _ => (200, UNSEEN),
+        }
+    }
+
+    /// The number of transactions that are run at a time.
+    pub(super) fn at_once(self) -> u32 {
+        if matches!(self, Self::Crowd(_)) { CROWD } else { 1 }
+    }
+
+    /// Whether its clients encrypt.
+    pub(super) fn is_secured(self) -> bool {
+        matches!(self, Self::TlsLogin)
+    }
+
+    /// The way to the kernel for everything but the entries by io_uring.
+    pub(super) fn backend(self) -> Backend {
+        if let Self::Crowd(backend) = self { backend } else { Backend::Epoll }
+    }
+
+    /// Whether the entries to the kernel by io_uring are counted as well.
+    pub(super) fn counts_entries(self) -> bool {
+        !matches!(self, Self::Habit(..) | Self::Crowd(Backend::Epoll))
     }
 
     /// Number of clients, which take turns. Two clients of a habit share a server, so each finds what the other has
     /// left there.
     pub(super) fn clients(self) -> u32 {
-        if matches!(self, Self::Habit(..)) { 2 } else { 1 }
+        if matches!(self, Self::Habit(..)) { 2 } else { self.at_once() }
     }
 
     /// Number of servers: one for all clients, unless clients keep theirs.
     pub(super) fn servers(self) -> u32 {
-        if matches!(self, Self::Habit(habit, _) if habit.keeps.is_some()) { self.clients() } else { 1 }
+        match self {
+            Self::Habit(habit, _) if habit.keeps.is_some() => self.clients(),
+            Self::Crowd(_) => CROWD_SERVERS,
+            _ => 1,
+        }
     }
 
     /// The value of `track_statements`: none, because the number of samples depends on the time a transaction takes, or
@@ -80,17 +133,18 @@ impl Kind {
 }
 
 /// The clients of a row.
-pub(super) struct Play {
+pub(super) struct Play<'a> {
     kind: Kind,
+    held: Held<'a>,
     clients: Vec<(Player, Option<Script>)>,
     /// Number of transactions so far.
     played: u64,
 }
 
-impl Play {
+impl<'a> Play<'a> {
     /// Does what each client does once.
-    pub(super) fn begin(kind: Kind, players: Vec<Player>) -> io::Result<Self> {
-        let mut play = Self { kind, clients: Vec::new(), played: 0 };
+    pub(super) fn begin(kind: Kind, players: Vec<Player>, held: Held<'a>) -> io::Result<Self> {
+        let mut play = Self { kind, held, clients: Vec::new(), played: 0 };
         for (mut player, number) in players.into_iter().zip(0..) {
             let script = match kind {
                 Kind::Habit(habit, _) => Some(Script::of(habit, number, Draws::Same)),
@@ -116,6 +170,9 @@ impl Play {
     }
 
     fn once(&mut self) -> io::Result<()> {
+        if let Kind::Crowd(_) = self.kind {
+            return self.held.ask_all(self.clients.iter_mut().map(|(player, _)| player), &query(&accounts("4711")));
+        }
         let at = self.played as usize % self.clients.len();
         self.played += 1;
         let (player, script) = &mut self.clients[at];
@@ -126,7 +183,8 @@ impl Play {
                 player.ask(&[parse, run("")].concat())
             }
             Kind::Prepared => player.ask(&run("s")),
-            Kind::Login => player.log_in(),
+            Kind::Login | Kind::TlsLogin => player.log_in(),
+            Kind::Crowd(_) => Ok(()),
             Kind::NewText => player.ask(&query(&long(self.played))),
             Kind::CachedText => player.ask(&query(&long(0))),
             Kind::Habit(habit, reconnects) => {
@@ -169,6 +227,13 @@ fn run(name: &str) -> Vec<u8> {
     bind.extend(*b"\0\0\0\x01\0\0\0\x044711\0\0");
     [message(b'B', &bind), message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat()
 }
+
+/// Number of transactions that are not counted. Everything that changes after some transactions (16 at most) has
+/// changed by then.
+const UNSEEN: u64 = 40;
+/// The clients of a crowd, and its servers.
+const CROWD: u32 = 64;
+const CROWD_SERVERS: u32 = 20;
 
 /// The first part of the names of rows of habits.
 pub(super) const HABITS: &str = "habits/";

@@ -5,6 +5,8 @@
 //! Not here: throughput and processor time (`bench`).
 
 mod budget;
+mod code;
+mod crowd;
 mod kinds;
 mod player;
 mod quiet;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use habits::Habit;
 use ops::trial::{Client, Cluster, ClusterShape, DATABASE, Trial, TrialError, USER, free_ports};
 
-use crate::bench::{Answers, Tap};
+use crate::bench::{Answers, Certificate, Tap};
 use crate::house::House;
 use budget::Budget;
 use kinds::Kind;
@@ -121,7 +123,7 @@ fn count(house: &House, is_wanted: impl Fn(&str) -> bool, old: Option<&Table>) -
 fn count_each(program: &Path, kinds: &[Kind], tables: &str, old: Option<&Table>) -> Result<Table, TrialError> {
     let trial = Trial::open("trunkline-cost")?;
     let [port] = free_ports()?;
-    let cluster = Cluster::start(&trial, port, ClusterShape { connections_max: 50, buffers_mib: 64, scale: 1 })?;
+    let cluster = Cluster::start(&trial, port, ClusterShape { connections_max: 60, buffers_mib: 64, scale: 1 })?;
     let made = Client::log_in(cluster.port(), USER, DATABASE, PATIENCE).and_then(|mut client| client.run(tables));
     made.map_err(|why| TrialError::step("cannot make the tables of the habits".into(), why))?;
     let failed = |why| TrialError::step("cannot copy the pooler".into(), why);
@@ -130,15 +132,17 @@ fn count_each(program: &Path, kinds: &[Kind], tables: &str, old: Option<&Table>)
     fs::copy(program, &copy).map_err(failed)?;
     let tap = Tap::open(cluster.port(), Answers::Whole);
     let tap = tap.map_err(|why| TrialError::step("no relay before PostgreSQL".into(), why))?;
-    let stage = Stage { trial: &trial, program: &copy, tap: &tap };
+    let certificate = Certificate::new().map_err(|why| TrialError::step("cannot make a certificate".into(), why))?;
+    certificate.write(&trial)?;
+    let stage = Stage { trial: &trial, program: &copy, tap: &tap, tls: certificate.trusted()? };
     let key = valgrind::key(&trial.programs.version)?;
     let mut rows = Vec::new();
     for kind in kinds {
-        let mut figures = stage.play(*kind, UNSEEN, kind.times())?;
+        let mut figures = stage.play(*kind)?;
         let mut rounds = 1;
         // Other activity on the machine can only increase the figures of a run.
         while rounds < ROUNDS_MAX && old.is_some_and(|old| old.is_dearer(&key, &kind.name(), figures)) {
-            figures = figures.least(stage.play(*kind, UNSEEN, kind.times())?);
+            figures = figures.least(stage.play(*kind)?);
             rounds += 1;
         }
         eprintln!("{:<40} {}", kind.name(), figures.words());
@@ -165,10 +169,6 @@ const PROVEN: [&str; 15] = [
     "habits/psycopg_prepared",
     "habits/django_connect/connect",
 ];
-
-/// Number of transactions that are not counted. Everything that changes after some transactions (16 at most) has
-/// changed by then.
-const UNSEEN: u64 = 40;
 
 const ROUNDS_MAX: u32 = 8;
 

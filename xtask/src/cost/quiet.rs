@@ -52,7 +52,8 @@ fn asleep() -> Option<Vec<(u32, u64)>> {
 fn switches_of_a_sleeper(status: &str) -> Option<u64> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     match field("State").and_then(|state| state.chars().next()) {
-        Some('S') => {}
+        // A stopped one is to stay so until this process says otherwise.
+        Some('S' | 'T') => {}
         None | Some('Z' | 'X') => return Some(0),
         Some(_) => return None,
     }
@@ -72,6 +73,7 @@ mod tests {
             format!("Name:\ta\nState:\t{state}\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t2\n")
         };
         assert_eq!(switches_of_a_sleeper(&status("S (sleeping)")), Some(9));
+        assert_eq!(switches_of_a_sleeper(&status("T (stopped)")), Some(9));
         assert_eq!(switches_of_a_sleeper(&status("R (running)")), None);
         assert_eq!(switches_of_a_sleeper(&status("D (disk sleep)")), None);
         assert_eq!(switches_of_a_sleeper(&status("Z (zombie)")), Some(0));

@@ -8,12 +8,16 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ops::trial::{DATABASE, ShutdownSignal, Trial, TrialError, USER, free_ports};
+use rustls::ClientConfig;
 
-use super::kinds::{Kind, Play};
-use super::player::Player;
+use super::code::Executed;
+use super::crowd::Held;
+use super::kinds::{Backend, Kind, Play};
+use super::player::{Door, Player};
 use super::quiet::wait_for_quiet;
 use super::table::{Figures, SERVER};
 use crate::bench::Tap;
@@ -23,45 +27,66 @@ pub(super) struct Stage<'a> {
     pub(super) trial: &'a Trial,
     pub(super) program: &'a Path,
     pub(super) tap: &'a Tap,
+    /// What a client over TLS trusts.
+    pub(super) tls: Arc<ClientConfig>,
 }
 
 impl Stage<'_> {
+    /// Counts a row.
+    pub(super) fn play(&self, kind: Kind) -> Result<Figures, TrialError> {
+        let mut figures = self.play_by(kind, kind.backend())?;
+        if kind.counts_entries() {
+            let by_uring = if kind.backend() == Backend::Uring { figures } else { self.play_by(kind, Backend::Uring)? };
+            figures.entries = Some(by_uring.calls);
+        }
+        Ok(figures)
+    }
+
     /// Starts a new pooler, and runs transactions: first so many that are not counted, twice, then so many that are.
-    pub(super) fn play(&self, kind: Kind, unseen: u64, counted: u64) -> Result<Figures, TrialError> {
+    fn play_by(&self, kind: Kind, backend: Backend) -> Result<Figures, TrialError> {
         let trial = self.trial;
         let [port] = free_ports()?;
         let (server, servers, looks_at) = (self.tap.port(), kind.servers(), kind.looks_at());
+        let (backend, tls) = (backend.name(), if kind.is_secured() { TLS } else { "" });
         let ini = format!(
             "[databases]\n{DATABASE} = host=127.0.0.1 port={server} dbname={DATABASE}\n[pgbouncer]\nlisten_port = {port}\n\
-             default_pool_size = {servers}\ntrack_statements = {looks_at}\n{INI}"
+             default_pool_size = {servers}\ntrack_statements = {looks_at}\nio_backend = {backend}\n{tls}{INI}"
         );
         let path = trial.scratch.write(&trial.system_user, "cost.ini", &ini)?;
         trial.scratch.write(&trial.system_user, "users.txt", &format!("\"{USER}\" \"\"\n"))?;
         let log = trial.scratch.write(&trial.system_user, "valgrind.log", "")?;
+        let counted_by = trial.scratch.path().join("callgrind.out");
         let mut command = trial.command(Path::new("valgrind"));
         command.args([
             "--tool=callgrind",
             "--trace-syscalls=yes",
             "--instr-atstart=no",
-            "--callgrind-out-file=/dev/null",
+            "--dump-instr=yes",
+            "--dump-line=no",
+            "--compress-pos=no",
         ]);
+        command.arg(format!("--callgrind-out-file={}", counted_by.display()));
         command.arg(self.prefix()).arg(format!("--log-file={}", log.display())).arg(self.program).arg(path);
         let mut pooler = trial.start("cost", &mut command, ShutdownSignal::Quit)?;
         let failed = |why: std::io::Error| {
             let words = format!("{why}\n  {}", trial.last_words("cost"));
             TrialError::step(format!("{} under valgrind", kind.name()), words)
         };
+        let tls = kind.is_secured().then(|| Arc::clone(&self.tls));
+        let door = Door { port, startup: kind.startup(), tls };
         let until = Instant::now() + PATIENCE;
         let first = loop {
-            match Player::come(port, kind.startup()) {
+            match Player::come(door.clone()) {
                 Ok(player) => break player,
                 Err(why) if Instant::now() > until || pooler.ended().is_some() => return Err(failed(why)),
                 Err(_) => trial.interrupt.wait(Duration::from_millis(20))?,
             }
         };
-        let others = (1..kind.clients()).map(|_| Player::come(port, kind.startup()));
+        let others = (1..kind.clients()).map(|_| Player::come(door.clone()));
         let players = std::iter::once(Ok(first)).chain(others).collect::<Result<_, _>>().map_err(failed)?;
-        let mut play = Play::begin(kind, players).map_err(failed)?;
+        let held = Held { tap: self.tap, pooler: pooler.pid() };
+        let mut play = Play::begin(kind, players, held).map_err(failed)?;
+        let (counted, unseen) = kind.times();
         play.go_on(unseen).map_err(failed)?;
         self.monitor(pooler.pid(), &["instrumentation", "on"])?;
         // Valgrind translates the pooler anew, so the first turns are slow, which the pooler logs.
@@ -74,14 +99,17 @@ impl Stage<'_> {
         wait_for_quiet().map_err(failed)?;
         let messages = self.tap.take().messages;
         let end = fs::read_to_string(&log).unwrap_or_default().len();
-        self.monitor(pooler.pid(), &["instrumentation", "off"])?;
+        self.monitor(pooler.pid(), &["dump"])?;
         drop(pooler);
         let text = fs::read_to_string(&log).unwrap_or_default();
         let calls = text.get(begin..end).unwrap_or_default();
-        let instructions =
-            collected(&text).ok_or_else(|| failed(std::io::Error::other("no totals in valgrind's log")))?;
+        let transactions = counted * u64::from(kind.at_once());
+        let dump = fs::read_to_string(counted_by.with_extension("out.1")).map_err(failed)?;
+        let executed = Executed::read(&dump, transactions);
+        let executed = executed.ok_or_else(|| failed(std::io::Error::other("callgrind has counted nothing")))?;
+        let (instructions, code) = (executed.instructions, executed.code_bytes);
         let figures = Figures { instructions, messages: messages as f64, ..calls_in(calls) };
-        Ok(figures.for_each_of(counted))
+        Ok(Figures { code, ..figures.for_each_of(transactions) })
     }
 
     /// Gives callgrind a command.
@@ -113,12 +141,6 @@ pub(super) fn key(postgres: &str) -> Result<String, TrialError> {
     words.extend(FEATURES.into_iter().filter(|name| flags.split(' ').any(|flag| flag == *name)).map(str::to_owned));
     words.push(format!("{SERVER}{}", postgres.split(['.', ' ']).next().unwrap_or_default()));
     Ok(words.join(", "))
-}
-
-/// Returns the instructions in a log of callgrind; None if none were counted.
-fn collected(log: &str) -> Option<f64> {
-    let total = log.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
-    total.filter(|&instructions| instructions > 0.0)
 }
 
 /// Counts the calls in a part of a log with `--trace-syscalls=yes`.
@@ -162,7 +184,12 @@ stats_period = 86400
 lock_sweep_interval = 0
 server_check_delay = 86400
 workers = 1
-io_backend = epoll
+";
+
+const TLS: &str = "\
+client_tls_sslmode = require
+client_tls_cert_file = bench.crt
+client_tls_key_file = bench.key
 ";
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -181,9 +208,7 @@ SYSCALL[7,2](45) sys_recvfrom ( 9, 0x1, 16384 ) --> [async] ...
 SYSCALL[7,2](45) ... [async] --> Success(0x1f) 
 SYSCALL[7,2](45) sys_recvfrom ( 9, 0x1, 16384 ) --> [async] ... 
 SYSCALL[7,2](45) ... [async] --> Failure(0xb) 
-==7== Collected : 756827
 ";
-        let wanted = Figures { instructions: 756_827.0, calls: 3.0, packets: 1.0, messages: 0.0 };
-        assert_eq!(Figures { instructions: collected(log).expect("a total"), ..calls_in(log) }, wanted);
+        assert_eq!(calls_in(log), Figures { calls: 3.0, packets: 1.0, ..Figures::default() });
     }
 }

@@ -23,6 +23,7 @@ use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::event::Event;
 use crate::events::{self, EventKind, Events};
 use crate::handover::Handovers;
+use crate::hands::{Clocks, Hands};
 use crate::hashings::Hashings;
 use crate::history::{self, History};
 use crate::http::{HttpQueue, Round};
@@ -32,7 +33,6 @@ use crate::otlp::{Exporter, Posting};
 use crate::own_clients::{self, OwnClientNews, OwnClientOrder, OwnClientOutcome, OwnClients};
 use crate::packed_events::PackedEvents;
 use crate::pending_orders::{ConsoleClient, PendingOrders};
-use crate::present::{Moment, Present};
 use crate::reload::{Configuration, Fresh, SharedLog};
 use crate::service::Service;
 use crate::shutdown_progress::ShutdownProgress;
@@ -48,7 +48,7 @@ use crate::{external_auth, secrets};
 
 /// The control thread without its clocks and queues. `S` is a connection between workers.
 pub struct Control<S> {
-    pub(crate) present: Present<S>,
+    pub(crate) hands: Hands<S>,
     pub(crate) configuration: Configuration,
     names: Names,
     zones: Zones,
@@ -132,7 +132,7 @@ impl<S> Control<S> {
         shared_log: SharedLog,
         told: Vec<Warning>,
         workers: Vec<Post<ToWorker<S>>>,
-        now: Moment,
+        now: Clocks,
     ) -> Self {
         let mut zones = Zones::default();
         zones.ask_every(now.time, active.settings.dns_zone_check_period);
@@ -145,7 +145,7 @@ impl<S> Control<S> {
         let spans = Exporter::new(&active.mock_key, now.wall);
         Self {
             period_ends: now.time + active.settings.stats_period,
-            present: Present::new(now, active, workers),
+            hands: Hands::new(now, active, workers),
             configuration: Configuration::new(source, shared_log, told),
             names: Names::default(),
             zones,
@@ -204,8 +204,8 @@ impl<S> Control<S> {
     }
 
     /// Handles an event.
-    pub fn handle(&mut self, now: Moment, event: Event) {
-        self.present.now = now;
+    pub fn handle(&mut self, now: Clocks, event: Event) {
+        self.hands.now = now;
         match event {
             Event::Letter(ToControl::Resolve { from, name }) => {
                 self.zones.know(from, &name);
@@ -215,17 +215,17 @@ impl<S> Control<S> {
             Event::Letter(ToControl::SecretUnneeded { from, client }) => self.secrets.forget(from, client),
             Event::Letter(ToControl::AskExternalAuth(question)) => {
                 if let Err(PasswordQuestion { from, client, authenticator, .. }) = self.passwords.ask(question) {
-                    self.present.post(from, ToWorker::Judged { client, verdict: external_auth::full(&authenticator) });
+                    self.hands.post(from, ToWorker::Judged { client, verdict: external_auth::full(&authenticator) });
                 }
             }
             Event::Letter(ToControl::ExternalAuthUnneeded { from, client }) => self.passwords.forget(from, client),
             Event::Judged { from, client, authenticator, verdict } => {
                 self.passwords.answered(&authenticator, from, client);
-                self.present.post(from, ToWorker::Judged { client, verdict });
+                self.hands.post(from, ToWorker::Judged { client, verdict });
             }
-            Event::Letter(ToControl::Hash(question)) => self.hashings.hash(question, &self.present),
+            Event::Letter(ToControl::Hash(question)) => self.hashings.hash(question, &self.hands),
             Event::Letter(ToControl::HashUnneeded { from, asker }) => self.hashings.forget(from, asker),
-            Event::Hashed { from, asker, hashed } => self.hashings.hashed(from, asker, hashed, &self.present),
+            Event::Hashed { from, asker, hashed } => self.hashings.hashed(from, asker, hashed, &self.hands),
             Event::Letter(ToControl::Listen { database, user, channel, number, is_relied_on }) => {
                 let order = ListenOrder::Listen { channel, number, is_relied_on };
                 let (listeners, mut around) = self.listeners();
@@ -235,17 +235,17 @@ impl<S> Control<S> {
             Event::Letter(ToControl::UnlistenAll { database }) => self.unlisten(database, None),
             Event::OwnClient { number, news } => self.hear_own_client(number, &news),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
-                self.system_users.look_up(system_users::SystemUserQuestion { from, client, uid }, &self.present);
+                self.system_users.look_up(system_users::SystemUserQuestion { from, client, uid }, &self.hands);
             }
             Event::Letter(ToControl::SystemUserUnneeded { from, client }) => self.system_users.forget(from, client),
             Event::Letter(ToControl::Reports { from, reports, dropped }) => self.hear_reports(from, reports, dropped),
             Event::Letter(ToControl::Traced { happenings, dropped }) => self.tracers.hear(happenings, &dropped),
             Event::Letter(ToControl::Spans { statements, dropped }) => {
-                self.spans.hear(now.time, statements, dropped, &self.present.active.settings);
+                self.spans.hear(now.time, statements, dropped, &self.hands.active.settings);
             }
             Event::Posted(posted) => {
-                if let Some((level, line)) = self.spans.posted(now.time, &posted, &self.present.active.settings) {
-                    self.present.log(level, format_args!("{line}"));
+                if let Some((level, line)) = self.spans.posted(now.time, &posted, &self.hands.active.settings) {
+                    self.hands.log(level, format_args!("{line}"));
                 }
             }
             Event::Letter(ToControl::ConsoleTook { from, client }) => {
@@ -268,9 +268,9 @@ impl<S> Control<S> {
             Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
             Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
-            Event::SystemUser { from, client, found } => self.system_users.found(from, client, found, &self.present),
+            Event::SystemUser { from, client, found } => self.system_users.found(from, client, found, &self.hands),
             Event::Found { name, found } => self.found(&name, &found),
-            Event::Serial { zone, serial } => self.zones.hear(&zone, serial, &mut self.names, &self.present),
+            Event::Serial { zone, serial } => self.zones.hear(&zone, serial, &mut self.names, &self.hands),
             Event::News { handover, news } => self.hear_courier(handover, news),
             Event::Http { number, question } => self.ask_http(number, question),
             Event::Tick => {}
@@ -316,12 +316,12 @@ impl<S> Control<S> {
 
     /// Returns the next batch of spans to be posted; [`Event::Posted`] must follow.
     pub fn next_posting(&mut self) -> Option<Posting> {
-        self.spans.next(self.present.now.time, &self.present.active.settings)
+        self.spans.next(self.hands.now.time, &self.hands.active.settings)
     }
 
     /// Returns the remaining spans when the process ends, for one last attempt.
     pub fn last_posting(&mut self) -> Option<Posting> {
-        self.spans.last(self.present.now.time, &self.present.active.settings)
+        self.spans.last(self.hands.now.time, &self.hands.active.settings)
     }
 
     /// Returns the transfer that is to be started; [`Event::News`] follows.
@@ -336,18 +336,18 @@ impl<S> Control<S> {
 
     /// Hands one end of a connection of the control thread to the home worker of a database.
     pub fn connect_own(&self, database: &str, socket: S) {
-        self.present.post_home(database, ToWorker::Own(socket));
+        self.hands.post_home(database, ToWorker::Own(socket));
     }
 
     /// Does the same for a session that listens on behalf of all clients.
     pub fn connect_listener(&self, database: &str, socket: S) {
-        self.present.post_home(database, ToWorker::Listener(socket));
+        self.hands.post_home(database, ToWorker::Listener(socket));
     }
 
     /// Returns the time limit of a question to a server: longer than the login that needs the answer.
     #[must_use]
     pub fn question_limit(&self) -> Duration {
-        own_clients::question_limit(&self.present.active.settings)
+        own_clients::question_limit(&self.hands.active.settings)
     }
 
     /// Returns when [`Event::Tick`] is due.
@@ -355,7 +355,7 @@ impl<S> Control<S> {
     pub fn next_deadline(&self) -> Time {
         let others = [
             self.surveys.next_deadline(),
-            self.shutdown.next_deadline(self.present.active.settings.shutdown_timeout),
+            self.shutdown.next_deadline(self.hands.active.settings.shutdown_timeout),
             self.timed_pauses.next_deadline(),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
@@ -381,32 +381,32 @@ impl<S> Control<S> {
     }
 
     fn expire(&mut self) {
-        if self.period_ends <= self.present.now.time {
-            self.period_ends = self.present.now.time + self.present.active.settings.stats_period;
+        if self.period_ends <= self.hands.now.time {
+            self.period_ends = self.hands.now.time + self.hands.active.settings.stats_period;
             self.surveys.ask(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
         self.expire_shutdown();
         self.end_timed_pauses();
-        let settings = &self.present.active.settings;
-        self.zones.tick(self.present.now.time, settings.dns_zone_check_period);
-        let is_due = self.sweeper.is_due(self.present.now.time, settings.lock_sweep_interval);
+        let settings = &self.hands.active.settings;
+        self.zones.tick(self.hands.now.time, settings.dns_zone_check_period);
+        let is_due = self.sweeper.is_due(self.hands.now.time, settings.lock_sweep_interval);
         if is_due && self.shutdown.way().is_none() && !self.is_suspended {
             self.surveys.ask(sweeper::parts(), Purpose::Sweep);
         }
-        for number in self.own_clients.late(self.present.now.time) {
+        for number in self.own_clients.late(self.hands.now.time) {
             let outcome = self.own_clients.give_up(number);
             self.conclude_own_client(outcome);
         }
         let (listeners, mut around) = self.listeners();
         listeners.expire(&mut around);
-        if let Some((purposes, silent)) = self.surveys.give_up(self.present.now.time) {
+        if let Some((purposes, silent)) = self.surveys.give_up(self.hands.now.time) {
             purposes.iter().for_each(|purpose| self.give_up(purpose, &silent));
         }
     }
 
     fn found(&mut self, name: &Arc<str>, found: &Found) {
         for asker in self.names.answered(name) {
-            self.present.post(asker, ToWorker::Resolved { name: Arc::clone(name), found: found.clone() });
+            self.hands.post(asker, ToWorker::Resolved { name: Arc::clone(name), found: found.clone() });
         }
     }
 
@@ -438,12 +438,12 @@ impl<S> Control<S> {
     /// Returns the data that tables are made from.
     pub(crate) fn view<'v>(&'v self, snapshots: &'v [Snapshot]) -> View<'v> {
         View {
-            settings: &self.present.active.settings,
-            users: &self.present.active.users,
-            standing: &self.present.active.standing,
+            settings: &self.hands.active.settings,
+            users: &self.hands.active.users,
+            standing: &self.hands.active.standing,
             timed_pauses: &self.timed_pauses,
             is_suspended: self.is_suspended,
-            shutdown: self.shutdown.waits(self.present.now.time),
+            shutdown: self.shutdown.waits(self.hands.now.time),
             snapshots,
             history: &self.history,
             zones: &self.zones,
@@ -451,10 +451,10 @@ impl<S> Control<S> {
             hashings: &self.hashings,
             events: &self.events,
             spans: self.spans.counts(),
-            log_lines_lost: self.present.active.log.lost(),
-            rates: self.present.active.rates.snapshot(self.present.now.time, self.present.now.wall),
-            now: self.present.now.time,
-            wall: self.present.now.wall,
+            log_lines_lost: self.hands.active.log.lost(),
+            rates: self.hands.active.rates.snapshot(self.hands.now.time, self.hands.now.wall),
+            now: self.hands.now.time,
+            wall: self.hands.now.wall,
         }
     }
 
@@ -463,14 +463,14 @@ impl<S> Control<S> {
         match purpose {
             Purpose::Show(asker, showing) => self.show(asker, showing, snapshots),
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),
-            Purpose::Sweep => self.sweeper.ask(snapshots, &self.present.active.standing),
-            Purpose::Swept(swept) => self.sweeper.conclude(&swept.0, &swept.1, snapshots, &self.present),
+            Purpose::Sweep => self.sweeper.ask(snapshots, &self.hands.active.standing),
+            Purpose::Swept(swept) => self.sweeper.conclude(&swept.0, &swept.1, snapshots, &self.hands),
             Purpose::Http(round) => self.answer_http(round, snapshots),
             Purpose::Period => {
-                let averages = self.history.close_period(self.present.now.time, history::gather(snapshots));
+                let averages = self.history.close_period(self.hands.now.time, history::gather(snapshots));
                 self.service.status(&averages.to_string());
-                if self.present.active.settings.log_stats {
-                    self.present.log(Level::Log, format_args!("{averages}"));
+                if self.hands.active.settings.log_stats {
+                    self.hands.log(Level::Log, format_args!("{averages}"));
                 }
             }
         }
@@ -482,8 +482,8 @@ impl<S> Control<S> {
         let text = format!("no answer within {} seconds from {names}", PATIENCE.as_secs());
         match purpose {
             Purpose::Show(asker, _) | Purpose::Kill(asker) => self.refuse(*asker, Refusal::new(text)),
-            Purpose::Period => self.present.log(Level::Warning, format_args!("statistics: {text}")),
-            Purpose::Sweep | Purpose::Swept(_) => self.present.log(Level::Warning, format_args!("locks: {text}")),
+            Purpose::Period => self.hands.log(Level::Warning, format_args!("statistics: {text}")),
+            Purpose::Sweep | Purpose::Swept(_) => self.hands.log(Level::Warning, format_args!("locks: {text}")),
             Purpose::Http(round) => self.refuse_http(round, &text),
         }
     }
@@ -494,9 +494,9 @@ impl<S> Control<S> {
 
     /// Refuses what a client has asked for, and names the client in the log.
     pub(crate) fn refuse_order(&mut self, asker: ConsoleClient, by: &Commander, refusal: Refusal) {
-        self.present.log_about(&by.about, Level::Error, format_args!("{}", refusal.text));
-        if self.present.active.settings.log_pooler_errors {
-            self.present.log_about(&by.about, Level::Warning, format_args!("pooler error: {}", refusal.text));
+        self.hands.log_about(&by.about, Level::Error, format_args!("{}", refusal.text));
+        if self.hands.active.settings.log_pooler_errors {
+            self.hands.log_about(&by.about, Level::Warning, format_args!("pooler error: {}", refusal.text));
         }
         self.answer(asker, Answer::Refused(refusal));
     }
@@ -512,7 +512,7 @@ impl<S> Control<S> {
     }
 
     fn say(&self, asker: ConsoleClient, bytes: Vec<u8>) {
-        self.present.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
+        self.hands.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
     }
 
     pub(crate) fn go_down(&mut self, way: Shutdown) {
@@ -520,17 +520,17 @@ impl<S> Control<S> {
             self.service.stopping();
         }
         self.forget_handover();
-        self.shutdown.begin(self.present.now.time, way);
+        self.shutdown.begin(self.hands.now.time, way);
         self.goes_down(way);
-        self.present.post_all(|| ToWorker::Shutdown(way));
+        self.hands.post_all(|| ToWorker::Shutdown(way));
     }
 
     /// Puts settings and secrets in force, and has each part adapt to them.
     pub(crate) fn enforce(&mut self, fresh: Fresh) {
-        let old = Arc::clone(&self.present.active);
-        self.configuration.put_in_force(fresh, &mut self.present);
-        self.timed_pauses.keep(&self.present.active.standing);
-        let (now, old, new) = (self.present.now.time, &old.settings, &self.present.active.settings);
+        let old = Arc::clone(&self.hands.active);
+        self.configuration.put_in_force(fresh, &mut self.hands);
+        self.timed_pauses.keep(&self.hands.active.standing);
+        let (now, old, new) = (self.hands.now.time, &old.settings, &self.hands.active.settings);
         if new.stats_period != old.stats_period {
             self.period_ends = now + new.stats_period;
         }
@@ -539,12 +539,12 @@ impl<S> Control<S> {
         }
         self.zones.heed_settings(now, old, new);
         self.spans.heed(now, old, new);
-        self.present.post_config();
+        self.hands.post_config();
     }
 
     /// Returns the listeners and what they need.
     fn listeners(&mut self) -> (&mut Listeners, Around<'_, S>) {
-        (&mut self.listeners, Around { own_clients: &mut self.own_clients, present: &self.present })
+        (&mut self.listeners, Around { own_clients: &mut self.own_clients, hands: &self.hands })
     }
 
     /// No client listens any more on this channel of a database, or on any channel if `None`.
@@ -555,7 +555,7 @@ impl<S> Control<S> {
 
     /// Starts all questions that may be started now.
     fn put_questions(&mut self) {
-        let ends_at = self.present.now.time + self.question_limit();
+        let ends_at = self.hands.now.time + self.question_limit();
         while let Some(question) = self.secrets.start() {
             self.own_clients.ask_secret(question, ends_at);
         }
@@ -583,9 +583,9 @@ impl<S> Control<S> {
     fn conclude_own_client(&mut self, outcome: Option<OwnClientOutcome>) {
         match outcome {
             None => {}
-            Some(OwnClientOutcome::Secret(question, told)) => self.secrets.told(question, told, &self.present),
+            Some(OwnClientOutcome::Secret(question, told)) => self.secrets.told(question, told, &self.hands),
             Some(OwnClientOutcome::Locks(question, answer)) => {
-                if let Some(swept) = Sweeper::swept(question, answer, &self.present) {
+                if let Some(swept) = Sweeper::swept(question, answer, &self.hands) {
                     self.surveys.ask(sweeper::parts(), Purpose::Swept(Box::new(swept)));
                 }
             }
@@ -597,15 +597,15 @@ impl<S> Control<S> {
     }
 
     fn begin_survey(&mut self) {
-        if let Some((question, what)) = self.surveys.begin(self.present.now.time, self.present.workers()) {
-            self.present.post_all(|| ToWorker::Show { question, what });
+        if let Some((question, what)) = self.surveys.begin(self.hands.now.time, self.hands.workers()) {
+            self.hands.post_all(|| ToWorker::Show { question, what });
         }
     }
 }
 
 impl<S> fmt::Debug for Control<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").field("workers", &self.present.workers()).finish_non_exhaustive()
+        f.debug_struct("Control").field("workers", &self.hands.workers()).finish_non_exhaustive()
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct TestControl {
     pub(crate) control: Control<()>,
     boxes: Vec<Letters>,
     dir: PathBuf,
-    pub(crate) now: Moment,
+    pub(crate) now: Clocks,
 }
 
 impl TestControl {
@@ -55,16 +55,16 @@ impl TestControl {
             let post: Post<ToWorker<()>> = Arc::new(move |letter| letters.lock().expect("a box").push(letter));
             post
         });
-        let now = Moment { time: Time::from_secs(100), wall: Wall(0) };
+        let now = Clocks { time: Time::from_secs(100), wall: Wall(0) };
         let control = Control::new(source, active, shared_log, loaded.warnings, posts.collect(), now);
         Self { control, boxes, dir, now }
     }
 
     pub(crate) fn happens(&mut self, event: Event) {
-        let log = Arc::clone(&self.control.present.active.log);
+        let log = Arc::clone(&self.control.hands.active.log);
         self.control.handle(self.now, event);
         // A log that was reopened writes its last lines asynchronously; only a test has to wait for them.
-        if !Arc::ptr_eq(&log, &self.control.present.active.log) {
+        if !Arc::ptr_eq(&log, &self.control.hands.active.log) {
             log.finish();
         }
     }
@@ -282,7 +282,7 @@ fn a_reload_with_broken_name_servers_changes_nothing() {
         test.control.name_servers().map(|servers| servers.servers.len())
     };
     assert_eq!(reload(&mut test, "nameserver nonsense\n"), None);
-    assert!(test.control.present.active.settings.resolv_conf.is_none());
+    assert!(test.control.hands.active.settings.resolv_conf.is_none());
     assert!(test.log().contains("resolv.conf:1: nameserver nonsense: no address"), "{}", test.log());
     assert_eq!(reload(&mut test, "nameserver 10.0.0.1\n"), Some(1));
     assert_eq!(reload(&mut test, "nameserver 10.0.0.1\nnameserver 10.0.0.2:x\n"), Some(1));
@@ -321,7 +321,7 @@ fn lines_that_were_lost_stay_counted_when_the_log_is_opened_anew() {
         test.says(command);
     }
     // Each of the three commands is a line.
-    assert_eq!(test.control.present.active.log.lost(), 3);
+    assert_eq!(test.control.hands.active.log.lost(), 3);
     assert_eq!(test.log().matches("takes no lines, they are lost").count(), 1, "{}", test.log());
 }
 
@@ -338,7 +338,7 @@ fn a_reload_with_a_mistake_changes_nothing() {
     for word in ["ERROR", "many", "did you mean \"pool_mode\"?", "config file loading failed", "RELOAD failed"] {
         assert!(test.log().contains(word), "{word} is not in {}", test.log());
     }
-    assert!(test.control.present.active.users.secret("u").is_some());
+    assert!(test.control.hands.active.users.secret("u").is_some());
 }
 
 #[test]

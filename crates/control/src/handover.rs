@@ -12,8 +12,8 @@ use std::sync::mpsc::{self, Sender};
 use worker::letters::Ids;
 
 use crate::console::Refusal;
+use crate::hands::Hands;
 use crate::packed_events::PackedEvents;
-use crate::present::Present;
 use crate::transfer::{FinalMessage, Hello, News, PATIENCE, STILLNESS_MAX, Transfer, meeting_place};
 use crate::words_of;
 
@@ -62,8 +62,8 @@ impl<S> Handovers<S> {
     ///
     /// # Errors
     /// There is no unix socket beside which to meet the new process.
-    pub(crate) fn begin(&mut self, ids: &Ids, present: &Present<S>) -> Result<(), Refusal> {
-        let settings = &present.active.settings;
+    pub(crate) fn begin(&mut self, ids: &Ids, hands: &Hands<S>) -> Result<(), Refusal> {
+        let settings = &hands.active.settings;
         let Some(socket) =
             settings.unix_socket_dir.as_ref().map(|dir| format!("{dir}/.s.PGSQL.{}", settings.listen_port))
         else {
@@ -78,10 +78,10 @@ impl<S> Handovers<S> {
             number,
             stillness_max,
             path: meeting_place(&socket),
-            own_uid: present.active.own_uid,
-            hello: Hello::new(&present.active, stillness_max),
+            own_uid: hands.active.own_uid,
+            hello: Hello::new(&hands.active, stillness_max),
             ids: ids.clone(),
-            workers: present.posts().to_vec(),
+            workers: hands.posts().to_vec(),
             still: told,
         });
         Ok(())

@@ -16,12 +16,12 @@ use crate::events::{EventKind, EventRecord};
 impl<S> Control<S> {
     /// Records an event.
     pub(crate) fn happened(&mut self, kind: EventKind, detail: &str) {
-        self.events.add(EventRecord::new(self.present.now.wall, kind, detail));
+        self.events.add(EventRecord::new(self.hands.now.wall, kind, detail));
     }
 
     /// Logs a line and records it as an event.
     pub(crate) fn tell(&mut self, kind: EventKind, level: Level, line: fmt::Arguments<'_>) {
-        self.present.log(level, line);
+        self.hands.log(level, line);
         self.happened(kind, &line.to_string());
     }
 
@@ -29,7 +29,7 @@ impl<S> Control<S> {
         reports.into_iter().for_each(|report| self.events.hear(report));
         if dropped > 0 {
             let detail = format!("worker {} had more to tell than it may", from.0);
-            let event = EventRecord::new(self.present.now.wall, EventKind::Dropped, &detail);
+            let event = EventRecord::new(self.hands.now.wall, EventKind::Dropped, &detail);
             self.events.add_or_fold(EventRecord { count: dropped, ..event });
         }
     }
@@ -40,7 +40,7 @@ impl<S> Control<S> {
             Some(refusal) => format!("{order}: refused: {}", refusal.text),
             None => order.to_string(),
         };
-        let event = EventRecord::new(self.present.now.wall, EventKind::Order, &detail);
+        let event = EventRecord::new(self.hands.now.wall, EventKind::Order, &detail);
         let database = order.database().unwrap_or_default();
         self.events.add(EventRecord { database, user: (*by.user).into(), host: by.host.clone(), ..event });
     }
@@ -60,7 +60,7 @@ impl<S> Control<S> {
     /// # Errors
     /// The errors because of which nothing has changed; they have been logged.
     pub(crate) fn reload(&mut self) -> Result<Vec<&'static str>, Vec<String>> {
-        let (fresh, name_servers, kept) = match self.configuration.read_again(&self.present) {
+        let (fresh, name_servers, kept) = match self.configuration.read_again(&self.hands) {
             Ok(read) => read,
             Err(lines) => {
                 self.happened(EventKind::Reload, &format!("failed: {}", lines.join("; ")));
@@ -68,7 +68,7 @@ impl<S> Control<S> {
             }
         };
         self.name_servers = name_servers;
-        let changed = config::changes(&self.present.active.settings, &fresh.settings);
+        let changed = config::changes(&self.hands.active.settings, &fresh.settings);
         let detail = if changed.is_empty() { "no setting has changed".to_owned() } else { changed.join(", ") };
         self.happened(EventKind::Reload, &detail);
         self.enforce(fresh);

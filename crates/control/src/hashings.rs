@@ -13,7 +13,7 @@ use auth::Derivation;
 use base::{Origin, PeerQueue, Place, WorkerId};
 use worker::letters::{HashAsker, HashQuestion, Hashed, ToWorker};
 
-use crate::present::Present;
+use crate::hands::Hands;
 
 /// The passwords that wait to be hashed, and those being hashed.
 #[derive(Debug)]
@@ -32,17 +32,17 @@ impl Default for Hashings {
 
 impl Hashings {
     /// Queues a password of a worker; a question without a place is answered with an error.
-    pub(crate) fn hash<S>(&mut self, question: HashQuestion, present: &Present<S>) {
+    pub(crate) fn hash<S>(&mut self, question: HashQuestion, hands: &Hands<S>) {
         if let Some(HashQuestion { from, asker, .. }) = self.ask(question) {
             let why = format!("too many passwords wait to be hashed: {WAITING_MAX}");
-            present.post(from, ToWorker::Hashed { asker, hashed: Err(why.into()) });
+            hands.post(from, ToWorker::Hashed { asker, hashed: Err(why.into()) });
         }
     }
 
     /// Posts the outcome of a hashing to its worker.
-    pub(crate) fn hashed<S>(&mut self, from: WorkerId, asker: HashAsker, hashed: Hashed, present: &Present<S>) {
+    pub(crate) fn hashed<S>(&mut self, from: WorkerId, asker: HashAsker, hashed: Hashed, hands: &Hands<S>) {
         self.done(from, asker);
-        present.post(from, ToWorker::Hashed { asker, hashed });
+        hands.post(from, ToWorker::Hashed { asker, hashed });
     }
 
     /// Queues a password. Returns the question that has no place: this one, or one of an address that has more waiting.

@@ -26,7 +26,7 @@ impl<S> Control<S> {
 
     /// Begins a survey of the workers if a round of questions is due.
     pub(crate) fn look_for_http(&mut self) {
-        if let Some((parts, round)) = self.http.begin(self.present.now.time) {
+        if let Some((parts, round)) = self.http.begin(self.hands.now.time) {
             self.surveys.ask(parts, Purpose::Http(round));
         }
     }
@@ -43,13 +43,13 @@ impl<S> Control<S> {
             });
             self.http.answer(number, answer);
         }
-        self.http.end(self.present.now.time);
+        self.http.end(self.hands.now.time);
     }
 
     /// Refuses a round that some workers have not answered in time.
     pub(crate) fn refuse_http(&mut self, round: &Round, why: &str) {
         round.0.iter().for_each(|(number, _)| self.http.answer(*number, HttpAnswer::words(503, why)));
-        self.http.end(self.present.now.time);
+        self.http.end(self.hands.now.time);
     }
 
     fn http_answer(&self, question: &HttpQuestion, snapshots: &[Snapshot]) -> HttpAnswer {

@@ -14,8 +14,8 @@ use base::Time;
 use protocol::state::MARKS;
 use worker::letters::ToWorker;
 
+use crate::hands::Hands;
 use crate::own_clients::{self, OwnClients};
-use crate::present::Present;
 
 /// An order for a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,17 +87,17 @@ struct Channel {
 /// What the sessions need from the control thread.
 pub(crate) struct Around<'a, S> {
     pub(crate) own_clients: &'a mut OwnClients,
-    pub(crate) present: &'a Present<S>,
+    pub(crate) hands: &'a Hands<S>,
 }
 
 impl<S> Around<'_, S> {
     fn now(&self) -> Time {
-        self.present.now.time
+        self.hands.now.time
     }
 
     /// The deadline for the answer to a command sent now.
     fn answered_by(&self) -> Time {
-        self.now() + own_clients::question_limit(&self.present.active.settings)
+        self.now() + own_clients::question_limit(&self.hands.active.settings)
     }
 }
 
@@ -202,7 +202,7 @@ impl Listeners {
                 {
                     channel.is_relied_on = true;
                     let number = channel.number;
-                    around.present.post_home(
+                    around.hands.post_home(
                         &database,
                         ToWorker::Heard { database: Arc::clone(&database), channel: name, number },
                     );
@@ -242,14 +242,14 @@ impl Listeners {
             let channels = listener.refuse_new();
             if !channels.is_empty() {
                 let letter = ToWorker::Unheard { database: Arc::clone(&database), channels, error: error.to_owned() };
-                around.present.post_home(&database, letter);
+                around.hands.post_home(&database, letter);
             }
         }
         if let Some(own_client) = listener.own_client() {
             around.own_clients.close(own_client);
         }
         if !matches!(listener.stage, ListenerStage::LogsIn(_)) {
-            around.present.post_home(&database, ToWorker::ListenerLost { database: Arc::clone(&database) });
+            around.hands.post_home(&database, ToWorker::ListenerLost { database: Arc::clone(&database) });
         }
         listener.stage = ListenerStage::Pauses;
         // Channels are listened on again, but only after a pause: the server may be starting, and each attempt may

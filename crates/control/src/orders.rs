@@ -42,10 +42,10 @@ impl<S> Control<S> {
             return Err(Refusal::new("an online restart is in progress"));
         }
         let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_) | Order::Suspend);
-        if is_mode_checked && (self.present.active.standing.is_paused || self.is_suspended) {
+        if is_mode_checked && (self.hands.active.standing.is_paused || self.is_suspended) {
             return Err(Refusal::new("already suspended/paused"));
         }
-        self.present.log_about(&by.about, Level::Log, format_args!("{order} command issued"));
+        self.hands.log_about(&by.about, Level::Log, format_args!("{order} command issued"));
         self.carry_out(asker, order)
     }
 
@@ -76,7 +76,7 @@ impl<S> Control<S> {
             Order::Set { ref key, ref value } => self.set(asker, key, value)?,
             Order::Pause(ref pause) => {
                 self.find(&pause.whose, "pause")?;
-                self.timed_pauses.begins(self.present.now.time, &pause.whose, pause.seconds);
+                self.timed_pauses.begins(self.hands.now.time, &pause.whose, pause.seconds);
                 self.change_standing(|standing| standing.pause(&pause.whose));
                 self.command(asker, Task::AwaitUnused(pause.whose.clone()), order);
             }
@@ -129,14 +129,14 @@ impl<S> Control<S> {
         match whose.as_deref() {
             None => Ok(()),
             Some(CONSOLE) => Err(Refusal::new(format!("cannot {verb} admin db: {CONSOLE}"))),
-            Some(name) if self.present.active.settings.database(name).is_some() => Ok(()),
+            Some(name) if self.hands.active.settings.database(name).is_some() => Ok(()),
             Some(name) => Err(Refusal::new(format!("no such database: {name}"))),
         }
     }
 
     /// Carries out RESUME for one database, or for everything that was paused as a whole.
     fn resume(&mut self, whose: &Whose) -> Result<(), Refusal> {
-        let standing = &self.present.active.standing;
+        let standing = &self.hands.active.standing;
         match whose {
             None if self.shutdown.way().is_some() => return Err(Refusal::new("pooler is shutting down")),
             None if self.handovers.is_open() => {
@@ -157,7 +157,7 @@ impl<S> Control<S> {
             }
             None => {}
             Some(name) if standing.paused.contains(name) => {}
-            Some(name) if **name == *CONSOLE || self.present.active.settings.databases.contains_key(name) => {
+            Some(name) if **name == *CONSOLE || self.hands.active.settings.databases.contains_key(name) => {
                 return Err(Refusal::new(format!("database {name} is not paused")));
             }
             Some(name) => return Err(Refusal::new(format!("no such database: {name}"))),
@@ -176,12 +176,12 @@ impl<S> Control<S> {
 
     /// Ends the pauses whose time is over.
     pub(crate) fn end_timed_pauses(&mut self) {
-        while let Some((whose, seconds)) = self.timed_pauses.next_over(self.present.now.time) {
+        while let Some((whose, seconds)) = self.timed_pauses.next_over(self.hands.now.time) {
             let pause = Pause { whose, seconds: Some(seconds) };
             let line = format!("the time of {pause} is over, doing {}", Order::Resume(pause.whose.clone()));
-            self.present.log(Level::Log, format_args!("{line}"));
+            self.hands.log(Level::Log, format_args!("{line}"));
             let database = pause.whose.clone().unwrap_or_default();
-            let event = EventRecord::new(self.present.now.wall, EventKind::Order, &line);
+            let event = EventRecord::new(self.hands.now.wall, EventKind::Order, &line);
             self.events.add(EventRecord { database, ..event });
             self.unpause(&pause.whose, "its time");
         }
@@ -192,8 +192,8 @@ impl<S> Control<S> {
         if self.shutdown.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
-        if !self.present.active.standing.paused.is_empty() {
-            return Err(suspend_refused(&self.present.active.standing));
+        if !self.hands.active.standing.paused.is_empty() {
+            return Err(suspend_refused(&self.hands.active.standing));
         }
         self.is_suspended = true;
         Ok(())
@@ -202,7 +202,7 @@ impl<S> Control<S> {
     /// Wakes all workers; a SUSPEND that still waits for completion is answered with an error that names `by`.
     pub(crate) fn wake_up(&mut self, by: &str) {
         self.is_suspended = false;
-        self.present.post_all(|| ToWorker::WakeUp);
+        self.hands.post_all(|| ToWorker::WakeUp);
         self.take_back(&Refusal::canceled(&format!("SUSPEND was ended by {by}")), |_, order| *order == Order::Suspend);
     }
 
@@ -236,22 +236,22 @@ impl<S> Control<S> {
             let why = "logfile can be set in the configuration only, since it names a file that is written to";
             return Err(Refusal::set_failed(why.to_owned()));
         }
-        let (settings, is_kept) = config::set(&self.present.active.settings, key, value).map_err(|why| {
-            self.present.log(Level::Error, format_args!("{why}"));
+        let (settings, is_kept) = config::set(&self.hands.active.settings, key, value).map_err(|why| {
+            self.hands.log(Level::Error, format_args!("{why}"));
             Refusal::set_failed(why)
         })?;
         let is_about_logins = ["auth_type", "auth_file", "auth_hba_file", "auth_ident_file"].contains(&key);
         let (users, rules) = if is_about_logins {
             let unread = |lines: Vec<String>| Refusal::set_failed_by("a file of users or rules cannot be used", &lines);
-            let users = self.configuration.read_users(&settings, &self.present).map_err(unread)?;
-            (users, self.configuration.read_rules(&settings, &self.present).map_err(unread)?)
+            let users = self.configuration.read_users(&settings, &self.hands).map_err(unread)?;
+            (users, self.configuration.read_rules(&settings, &self.hands).map_err(unread)?)
         } else {
-            let active = &self.present.active;
+            let active = &self.hands.active;
             (active.users.clone(), (Hba::clone(&active.hba), IdentMaps::clone(&active.idents)))
         };
         if key == "resolv_conf" {
             let unread = |lines: Vec<String>| Refusal::set_failed_by("the file of name servers cannot be used", &lines);
-            self.name_servers = self.configuration.read_name_servers(&settings, &self.present).map_err(unread)?;
+            self.name_servers = self.configuration.read_name_servers(&settings, &self.hands).map_err(unread)?;
         }
         let (tls, is_tls_new) = self.tls_after(key, &settings);
         self.enforce(Fresh { settings, users, rules, tls });
@@ -269,19 +269,19 @@ impl<S> Control<S> {
     /// together are set one after the other, so an incomplete set is not an error yet.
     fn tls_after(&self, key: &str, settings: &Settings) -> (TlsTerms, bool) {
         if !key.contains("_tls_") && !key.contains("_tls13_") && key != "auth_type" {
-            return (self.present.active.tls.clone(), true);
+            return (self.hands.active.tls.clone(), true);
         }
-        match self.configuration.read_tls(settings, &self.present) {
+        match self.configuration.read_tls(settings, &self.hands) {
             Ok(tls) => (tls, true),
-            Err(_) => (self.present.active.tls.clone(), false),
+            Err(_) => (self.hands.active.tls.clone(), false),
         }
     }
 
     fn change_standing(&mut self, change: impl FnOnce(&mut Standing)) {
-        let mut active = ActiveConfig::clone(&self.present.active);
+        let mut active = ActiveConfig::clone(&self.hands.active);
         change(&mut active.standing);
-        self.present.active = Arc::new(active);
-        self.present.post_config();
+        self.hands.active = Arc::new(active);
+        self.hands.post_config();
     }
 
     /// Gives all workers a task; the client is answered when all of them have carried it out.
@@ -292,17 +292,17 @@ impl<S> Control<S> {
     /// Gives all workers a task.
     pub(crate) fn give(&mut self, task: &Task, purpose: TaskPurpose) {
         let question = self.pending_orders.open(purpose);
-        self.present.post_all(|| ToWorker::Order { question, order: task.clone() });
+        self.hands.post_all(|| ToWorker::Order { question, order: task.clone() });
     }
 
     /// A worker has carried out a task.
     pub(crate) fn obeyed(&mut self, from: WorkerId, question: u64, is_done: bool) {
-        match self.pending_orders.obeyed(from, question, is_done, self.present.workers()) {
+        match self.pending_orders.obeyed(from, question, is_done, self.hands.workers()) {
             Some(Obeyed { purpose: TaskPurpose::Console(asker, Order::KillClient(_)), done: 0 }) => {
                 self.refuse(asker, Refusal::new("client not found"));
             }
             Some(Obeyed { purpose: TaskPurpose::Console(asker, Order::Trace(_)), done }) => {
-                let shows_values = self.present.active.settings.trace_values;
+                let shows_values = self.hands.active.settings.trace_values;
                 let steps = self.tracers.begins(asker, done, shows_values);
                 self.go_on_with_traces(steps);
             }
@@ -319,7 +319,7 @@ impl<S> Control<S> {
         let steps = self.tracers.forget(ConsoleClient { at: from, client });
         self.go_on_with_traces(steps);
         for (question, _) in self.pending_orders.take_back(|purpose| purpose.is(from, client)) {
-            self.present.post_all(|| ToWorker::ForgetOrder { question });
+            self.hands.post_all(|| ToWorker::ForgetOrder { question });
         }
     }
 
@@ -347,7 +347,7 @@ impl<S> Control<S> {
         });
         let mut orders = Vec::new();
         for (question, purpose) in taken {
-            self.present.post_all(|| ToWorker::ForgetOrder { question });
+            self.hands.post_all(|| ToWorker::ForgetOrder { question });
             if let TaskPurpose::Console(asker, order) = purpose {
                 self.refuse(asker, why.clone());
                 orders.push(order);
@@ -361,14 +361,14 @@ impl<S> Control<S> {
         let Trace { traced, seconds } = trace.clone();
         if let Traced::Database(name) = &traced {
             self.find(&Some(name.clone()), "trace").map_err(|refusal| {
-                let databases = self.present.active.settings.databases.keys().map(|name| &**name);
+                let databases = self.hands.active.settings.databases.keys().map(|name| &**name);
                 match config::nearest(name, databases) {
                     Some(near) => refusal.hinted(format!("Did you mean {near}?")),
                     None => refusal.hinted("SHOW DATABASES lists the databases."),
                 }
             })?;
         }
-        let until = self.present.now.time + Duration::from_secs(seconds);
+        let until = self.hands.now.time + Duration::from_secs(seconds);
         let place = self.tracers.begin(asker, traced.clone(), seconds, until);
         let place = place.ok_or_else(console::too_many_traces)?;
         self.give(&Task::Trace { place, traced }, TaskPurpose::Console(asker, Order::Trace(trace)));
@@ -380,14 +380,14 @@ impl<S> Control<S> {
         for step in steps {
             match step {
                 Step::Part(asker, bytes) => {
-                    self.present.post(asker.at, ToWorker::ConsolePart { client: asker.client, bytes });
+                    self.hands.post(asker.at, ToWorker::ConsolePart { client: asker.client, bytes });
                 }
                 Step::Answer(asker, Answer::Refused(refusal)) => self.refuse(asker, refusal),
                 Step::Answer(asker, answer) => self.answer(asker, answer),
                 Step::Forget { place, asker } => {
                     // The TRACE order may still wait for the workers.
                     for (question, _) in self.pending_orders.take_back(|purpose| purpose.is(asker.at, asker.client)) {
-                        self.present.post_all(|| ToWorker::ForgetOrder { question });
+                        self.hands.post_all(|| ToWorker::ForgetOrder { question });
                     }
                     self.give(&Task::EndTrace { place }, TaskPurpose::TraceOver(place));
                 }

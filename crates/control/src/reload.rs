@@ -11,7 +11,7 @@ use config::{NameServers, Settings, Warning};
 use reactor::{Level, LogTarget};
 use worker::letters::TlsTerms;
 
-use crate::present::Present;
+use crate::hands::Hands;
 use crate::source::{self, Source};
 use crate::tls::read_tls;
 
@@ -49,15 +49,15 @@ impl Configuration {
     ///
     /// # Errors
     /// All errors of all files, which have been logged.
-    pub(crate) fn read_again<S>(&mut self, present: &Present<S>) -> Result<ReadAgain, Vec<String>> {
-        let loaded = self.source.read_again(&present.active.settings).map_err(|mistakes| {
+    pub(crate) fn read_again<S>(&mut self, hands: &Hands<S>) -> Result<ReadAgain, Vec<String>> {
+        let loaded = self.source.read_again(&hands.active.settings).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-            say(present, lines, "config file loading failed")
+            say(hands, lines, "config file loading failed")
         })?;
-        let users = self.read_users(&loaded.settings, present);
-        let rules = self.read_rules(&loaded.settings, present);
-        let tls = self.read_tls(&loaded.settings, present);
-        let name_servers = self.read_name_servers(&loaded.settings, present);
+        let users = self.read_users(&loaded.settings, hands);
+        let rules = self.read_rules(&loaded.settings, hands);
+        let tls = self.read_tls(&loaded.settings, hands);
+        let name_servers = self.read_name_servers(&loaded.settings, hands);
         let (users, rules, tls, name_servers) = match (users, rules, tls, name_servers) {
             (Ok(users), Ok(rules), Ok(tls), Ok(name_servers)) => (users, rules, tls, name_servers),
             (users, rules, tls, name_servers) => {
@@ -65,26 +65,26 @@ impl Configuration {
                 return Err(wrong.into_iter().flatten().flatten().collect());
             }
         };
-        self.tell_new(loaded.warnings, present);
-        for peer in present.active.settings.peers.keys().filter(|peer| !loaded.settings.peers.contains_key(peer)) {
-            present.log(Level::Warning, format_args!("dropping peer {peer} as it does not exist anymore"));
+        self.tell_new(loaded.warnings, hands);
+        for peer in hands.active.settings.peers.keys().filter(|peer| !loaded.settings.peers.contains_key(peer)) {
+            hands.log(Level::Warning, format_args!("dropping peer {peer} as it does not exist anymore"));
         }
         Ok((Fresh { settings: loaded.settings, users, rules, tls }, name_servers, loaded.restart_needed))
     }
 
     /// Puts settings and secrets in force; the workers are yet to be told. PAUSE, DISABLE and the like stay in effect,
     /// except for databases that are gone.
-    pub(crate) fn put_in_force<S>(&self, fresh: Fresh, present: &mut Present<S>) {
-        let log = self.reopen_log(&fresh.settings, present);
+    pub(crate) fn put_in_force<S>(&self, fresh: Fresh, hands: &mut Hands<S>) {
+        let log = self.reopen_log(&fresh.settings, hands);
         let Fresh { settings, users, rules, tls } = fresh;
-        present.active = Arc::new(source::next_config(settings, users, rules, tls, log, &present.active));
+        hands.active = Arc::new(source::next_config(settings, users, rules, tls, log, &hands.active));
     }
 
     /// Logs the warnings that have not been logged before, so that a reload every minute does not repeat them every
     /// minute.
-    fn tell_new<S>(&mut self, warnings: Vec<Warning>, present: &Present<S>) {
+    fn tell_new<S>(&mut self, warnings: Vec<Warning>, hands: &Hands<S>) {
         for warning in warnings.iter().filter(|warning| !self.told.contains(warning)) {
-            present.log(Level::Warning, format_args!("{warning}"));
+            hands.log(Level::Warning, format_args!("{warning}"));
         }
         self.told = warnings;
     }
@@ -94,33 +94,29 @@ impl Configuration {
     ///
     /// # Errors
     /// The errors, which have been logged; likewise for the files below.
-    pub(crate) fn read_users<S>(&self, settings: &Settings, present: &Present<S>) -> Result<UserFile, Vec<String>> {
+    pub(crate) fn read_users<S>(&self, settings: &Settings, hands: &Hands<S>) -> Result<UserFile, Vec<String>> {
         match source::read_users(settings, self.source.files()) {
             Ok((users, problems)) if problems.is_empty() => Ok(users),
             Ok((_, problems)) => {
-                Err(say(present, problems, "auth_file is broken, the old settings and secrets stay in force"))
+                Err(say(hands, problems, "auth_file is broken, the old settings and secrets stay in force"))
             }
             // As in PgBouncer, the old secrets stay in force when the file cannot be read.
             Err(text) => {
-                present.log(Level::Error, format_args!("{text}"));
-                Ok(present.active.users.clone())
+                hands.log(Level::Error, format_args!("{text}"));
+                Ok(hands.active.users.clone())
             }
         }
     }
 
     /// Reads the HBA and ident rules; fails when a file cannot be read, because an empty set of rules would lock
     /// everybody out, and a missing line may let somebody in.
-    pub(crate) fn read_rules<S>(
-        &self,
-        settings: &Settings,
-        present: &Present<S>,
-    ) -> Result<(Hba, IdentMaps), Vec<String>> {
+    pub(crate) fn read_rules<S>(&self, settings: &Settings, hands: &Hands<S>) -> Result<(Hba, IdentMaps), Vec<String>> {
         match source::read_rules(settings, self.source.files()) {
             Ok((hba, idents, lines)) => {
-                lines.iter().for_each(|line| present.log(Level::Warning, format_args!("{line}")));
+                lines.iter().for_each(|line| hands.log(Level::Warning, format_args!("{line}")));
                 Ok((hba, idents))
             }
-            Err(lines) => Err(say(present, lines, "rules cannot be read, the old settings and rules stay in force")),
+            Err(lines) => Err(say(hands, lines, "rules cannot be read, the old settings and rules stay in force")),
         }
     }
 
@@ -128,25 +124,25 @@ impl Configuration {
     pub(crate) fn read_name_servers<S>(
         &self,
         settings: &Settings,
-        present: &Present<S>,
+        hands: &Hands<S>,
     ) -> Result<Option<Arc<NameServers>>, Vec<String>> {
-        let failed = |lines| say(present, lines, "resolv_conf is broken, the old settings stay in force");
+        let failed = |lines| say(hands, lines, "resolv_conf is broken, the old settings stay in force");
         source::read_name_servers(settings, self.source.files()).map_err(failed)
     }
 
     /// Reads the certificates and keys for TLS; fails when one cannot be used.
-    pub(crate) fn read_tls<S>(&self, settings: &Settings, present: &Present<S>) -> Result<TlsTerms, Vec<String>> {
+    pub(crate) fn read_tls<S>(&self, settings: &Settings, hands: &Hands<S>) -> Result<TlsTerms, Vec<String>> {
         read_tls(settings, self.source.files()).inspect_err(|lines| {
-            lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
+            lines.iter().for_each(|line| hands.log(Level::Error, format_args!("{line}")));
         })
     }
 
-    fn reopen_log<S>(&self, settings: &Settings, present: &Present<S>) -> Arc<LogTarget> {
+    fn reopen_log<S>(&self, settings: &Settings, hands: &Hands<S>) -> Arc<LogTarget> {
         let log = match source::open_log(settings) {
-            Ok(log) => Arc::new(log.in_place_of(&present.active.log)),
+            Ok(log) => Arc::new(log.in_place_of(&hands.active.log)),
             Err(text) => {
-                present.log(Level::Error, format_args!("{text}"));
-                return Arc::clone(&present.active.log);
+                hands.log(Level::Error, format_args!("{text}"));
+                return Arc::clone(&hands.active.log);
             }
         };
         // The lock is poisoned only after a panic, and a panic ends the process.
@@ -158,8 +154,8 @@ impl Configuration {
 }
 
 /// Logs the errors in a file and their consequence, and returns the errors.
-fn say<S>(present: &Present<S>, lines: Vec<String>, follows: &str) -> Vec<String> {
-    lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
-    present.log(Level::Error, format_args!("{follows}"));
+fn say<S>(hands: &Hands<S>, lines: Vec<String>, follows: &str) -> Vec<String> {
+    lines.iter().for_each(|line| hands.log(Level::Error, format_args!("{line}")));
+    hands.log(Level::Error, format_args!("{follows}"));
     lines
 }

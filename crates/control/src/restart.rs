@@ -31,7 +31,7 @@ impl<S> Control<S> {
         if self.shutdown.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
-        let standing = &self.present.active.standing;
+        let standing = &self.hands.active.standing;
         if self.is_suspended || standing.is_paused {
             let what = if self.is_suspended { "suspended" } else { "paused" };
             let hint = format!("All databases are {what}: RESUME on the console of the old process ends that.");
@@ -40,7 +40,7 @@ impl<S> Control<S> {
         if !standing.paused.is_empty() {
             return Err(suspend_refused(standing));
         }
-        self.handovers.begin(&self.ids, &self.present)
+        self.handovers.begin(&self.ids, &self.hands)
     }
 
     /// Handles a report of the transfer.
@@ -64,7 +64,7 @@ impl<S> Control<S> {
                     self.service.goes_on_in(pid);
                 }
                 self.shutdown.end();
-                self.present.post_all(|| ToWorker::HandedOver);
+                self.hands.post_all(|| ToWorker::HandedOver);
             }
             Some(HandoverStep::Failed(why)) => {
                 self.tell(EventKind::Restart, Level::Error, format_args!("online restart failed, going on: {why}"));
@@ -90,7 +90,7 @@ impl<S> Control<S> {
     pub(crate) fn forget_handover(&mut self) {
         self.handovers.forget();
         for (question, _) in self.pending_orders.take_back(|purpose| *purpose == TaskPurpose::Handover) {
-            self.present.post_all(|| ToWorker::ForgetOrder { question });
+            self.hands.post_all(|| ToWorker::ForgetOrder { question });
         }
     }
 

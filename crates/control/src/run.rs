@@ -23,9 +23,9 @@ use worker::letters::{Found, HashQuestion, ToControl};
 
 use crate::control::Control;
 use crate::event::{Event, Signal};
+use crate::hands::Clocks;
 use crate::http::{self, HttpAnswer, HttpQuestion};
 use crate::own_clients::{OwnClientNews, OwnClientOrder};
-use crate::present::Moment;
 use crate::resolver::{CurrentResolver, Resolver};
 use crate::system_users::SystemUserQuestion;
 use crate::transfer::{News, Transfer};
@@ -86,9 +86,9 @@ impl Clock {
 
     /// Returns the current time on both clocks.
     #[must_use]
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Clocks {
         let since = u64::try_from((self.origin.elapsed() + HEAD_START).as_micros());
-        Moment { time: Time(since.unwrap_or(u64::MAX)), wall: wall_now() }
+        Clocks { time: Time(since.unwrap_or(u64::MAX)), wall: wall_now() }
     }
 
     async fn reaches(&self, deadline: Time) {
@@ -133,7 +133,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let pam = external_auth::Library::default();
     let mut current_resolver = CurrentResolver::default();
     let (asks, mut asked) = mpsc::channel(ASKED_BY_HTTP);
-    let (in_force, active) = watch::channel(Arc::clone(&control.present.active));
+    let (in_force, active) = watch::channel(Arc::clone(&control.hands.active));
     let served = http::serve(http, asks, active);
     let mut askers = Askers::default();
     while !control.is_over() {
@@ -152,8 +152,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
-        if !Arc::ptr_eq(&control.present.active, &in_force.borrow()) {
-            in_force.send_replace(Arc::clone(&control.present.active));
+        if !Arc::ptr_eq(&control.hands.active, &in_force.borrow()) {
+            in_force.send_replace(Arc::clone(&control.hands.active));
         }
         while let Some((number, answer)) = control.next_http_answer() {
             askers.answer(number, answer);

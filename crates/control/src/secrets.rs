@@ -13,7 +13,7 @@ use pool::ClientKey;
 use worker::letters::{AuthQueryAnswer, Inquirer, SecretQuestion, ToWorker};
 
 use crate::asking::{ClientProtocol, Failure};
-use crate::present::Present;
+use crate::hands::Hands;
 
 /// Waiting questions, and the number under way per database, so that a database that does not answer delays only its
 /// own questions.
@@ -68,9 +68,9 @@ impl SecretQuestions {
     }
 
     /// Posts the answer to a question, or the reason why there is none, to its worker.
-    pub(crate) fn told<S>(&mut self, question: SecretQuestion, told: AuthQueryAnswer, present: &Present<S>) {
+    pub(crate) fn told<S>(&mut self, question: SecretQuestion, told: AuthQueryAnswer, hands: &Hands<S>) {
         self.answered(&question.database);
-        present.post(question.from, ToWorker::AuthQueryAnswer { inquirer: question.inquirer, answer: told });
+        hands.post(question.from, ToWorker::AuthQueryAnswer { inquirer: question.inquirer, answer: told });
     }
 
     /// Counts one question of this database as finished.

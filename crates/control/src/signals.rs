@@ -19,11 +19,11 @@ impl<S> Control<S> {
         self.happened(EventKind::Signal, signal.name());
         match signal {
             Signal::Hangup | Signal::User1 if self.handovers.is_open() => {
-                self.present.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));
+                self.hands.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));
             }
             Signal::User2 if self.handovers.is_open() => self.call_off_handover("SIGUSR2"),
             Signal::Hangup => {
-                self.present.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
+                self.hands.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
                 // A service manager that was told STOPPING=1 gets no RELOADING=1 or READY=1 after it.
                 if is_going_down {
                     // Errors have been logged.
@@ -36,46 +36,46 @@ impl<S> Control<S> {
                 }
             }
             Signal::Terminate if is_going_down => {
-                self.present.log(Level::Log, format_args!("got SIGTERM while shutting down, fast exit"));
+                self.hands.log(Level::Log, format_args!("got SIGTERM while shutting down, fast exit"));
                 self.go_down(Shutdown::Now);
             }
             Signal::Terminate => {
                 let text = "got SIGTERM, shutting down, waiting for all clients disconnect";
-                self.present.log(Level::Log, format_args!("{text}"));
+                self.hands.log(Level::Log, format_args!("{text}"));
                 self.go_down_by_signal(Shutdown::WaitForClients);
             }
             Signal::Interrupt if is_going_down => {
-                self.present.log(Level::Log, format_args!("got SIGINT while shutting down, fast exit"));
+                self.hands.log(Level::Log, format_args!("got SIGINT while shutting down, fast exit"));
                 self.go_down(Shutdown::Now);
             }
             Signal::Interrupt => {
                 let text = "got SIGINT, shutting down, waiting for all servers connections to be released";
-                self.present.log(Level::Log, format_args!("{text}"));
+                self.hands.log(Level::Log, format_args!("{text}"));
                 self.go_down_by_signal(Shutdown::WaitForServers);
             }
             Signal::Quit => {
-                self.present.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
+                self.hands.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
                 self.go_down(Shutdown::Now);
             }
-            Signal::User1 if self.present.active.standing.is_paused || self.is_suspended => {
-                self.present.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
+            Signal::User1 if self.hands.active.standing.is_paused || self.is_suspended => {
+                self.hands.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
             }
             Signal::User1 => {
-                self.present.log(Level::Log, format_args!("got SIGUSR1, pausing all activity"));
+                self.hands.log(Level::Log, format_args!("got SIGUSR1, pausing all activity"));
                 self.pause_all();
             }
             Signal::User2 if is_going_down => {
-                self.present.log(Level::Log, format_args!("got SIGUSR2 while shutting down, ignoring"));
+                self.hands.log(Level::Log, format_args!("got SIGUSR2 while shutting down, ignoring"));
             }
             Signal::User2 if self.is_suspended => {
-                self.present.log(Level::Log, format_args!("got SIGUSR2, continuing from SUSPEND"));
+                self.hands.log(Level::Log, format_args!("got SIGUSR2, continuing from SUSPEND"));
                 self.wake_up("SIGUSR2");
             }
-            Signal::User2 if self.present.active.standing.is_paused => {
-                self.present.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
+            Signal::User2 if self.hands.active.standing.is_paused => {
+                self.hands.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
                 self.unpause(&None, "SIGUSR2");
             }
-            Signal::User2 => self.present.log(Level::Log, format_args!("got SIGUSR2, but not paused/suspended")),
+            Signal::User2 => self.hands.log(Level::Log, format_args!("got SIGUSR2, but not paused/suspended")),
         }
     }
 
@@ -83,7 +83,7 @@ impl<S> Control<S> {
     fn go_down_by_signal(&mut self, way: Shutdown) {
         if self.is_suspended || self.handovers.is_open() {
             let what = if self.handovers.is_open() { "takeover" } else { "suspend" };
-            self.present.log(Level::Fatal, format_args!("{what} was in progress, going down immediately"));
+            self.hands.log(Level::Fatal, format_args!("{what} was in progress, going down immediately"));
             self.has_failed = true;
             self.go_down(Shutdown::Now);
         } else {
@@ -93,14 +93,14 @@ impl<S> Control<S> {
 
     /// A worker reports whether it has anything left that the shutdown waits for.
     pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool) {
-        if self.shutdown.drained(from, is_drained, self.present.workers()) {
+        if self.shutdown.drained(from, is_drained, self.hands.workers()) {
             self.give(&Task::ConfirmDrained, TaskPurpose::Shutdown);
         }
     }
 
     /// `confirmed` workers have confirmed that they have nothing left.
     pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
-        if let Some(what) = self.shutdown.confirmed(confirmed, self.present.workers()) {
+        if let Some(what) = self.shutdown.confirmed(confirmed, self.hands.workers()) {
             self.tell(EventKind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
             self.go_down(Shutdown::Now);
         }
@@ -108,8 +108,8 @@ impl<S> Control<S> {
 
     /// Acts when a deadline of the shutdown has passed.
     pub(crate) fn expire_shutdown(&mut self) {
-        let limit = self.present.active.settings.shutdown_timeout;
-        match self.shutdown.expire(self.present.now.time, limit) {
+        let limit = self.hands.active.settings.shutdown_timeout;
+        match self.shutdown.expire(self.hands.now.time, limit) {
             None => {}
             Some(Expired::Exit) => {
                 let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");
@@ -122,7 +122,7 @@ impl<S> Control<S> {
                     "shutdown_timeout: have waited for {time}, no client gets a server any more; transactions may end within {left}"
                 );
                 self.tell(EventKind::Shutdown, Level::Log, line);
-                self.present.post_all(|| ToWorker::StopLending { secs });
+                self.hands.post_all(|| ToWorker::StopLending { secs });
             }
             Some(Expired::CloseClients { secs }) => {
                 let time = counted(secs, "second");
@@ -131,7 +131,7 @@ impl<S> Control<S> {
                     Level::Warning,
                     format_args!("shutdown_timeout: have waited for {time}, closing the clients that are left"),
                 );
-                self.present.post_all(|| ToWorker::EndClients { secs });
+                self.hands.post_all(|| ToWorker::EndClients { secs });
             }
         }
     }

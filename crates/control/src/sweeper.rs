@@ -18,7 +18,7 @@ use reactor::Level;
 use worker::letters::{LocksDiffer, Parts, PinRow, Row, Snapshot, Standing, ToWorker};
 
 use crate::asking::ClientProtocol;
-use crate::present::{Moment, Present};
+use crate::hands::{Clocks, Hands};
 
 /// The address and port of a PostgreSQL.
 type HostAddress = (Box<str>, u16);
@@ -70,7 +70,7 @@ pub(crate) struct Stranded {
     pub(crate) pid: u32,
     pub(crate) lock: Lock,
     /// When it was found.
-    pub(crate) since: Moment,
+    pub(crate) since: Clocks,
 }
 
 /// A server whose locks differ from what is known.
@@ -141,14 +141,14 @@ impl Sweeper {
     pub(crate) fn swept<S>(
         question: LockQuestion,
         answer: Result<Answer, String>,
-        present: &Present<S>,
+        hands: &Hands<S>,
     ) -> Option<(LockQuestion, Answer)> {
         match answer {
             Ok(answer) => Some((question, answer)),
             Err(error) => {
                 let LockQuestion { host: (addr, port), database, .. } = question;
                 let line = format_args!("cannot look for locks at {addr}:{port}, database \"{database}\": {error}");
-                present.log(Level::Warning, line);
+                hands.log(Level::Warning, line);
                 None
             }
         }
@@ -160,11 +160,11 @@ impl Sweeper {
         question: &LockQuestion,
         answer: &Answer,
         snapshots: &[Snapshot],
-        present: &Present<S>,
+        hands: &Hands<S>,
     ) {
-        let findings = self.compare(present.now, question, answer, snapshots);
-        for (home, found) in by_home(&findings, |database| present.active.homes.home_of(database)) {
-            present.post(home, ToWorker::LocksDiffer(found));
+        let findings = self.compare(hands.now, question, answer, snapshots);
+        for (home, found) in by_home(&findings, |database| hands.active.homes.home_of(database)) {
+            hands.post(home, ToWorker::LocksDiffer(found));
         }
     }
 
@@ -192,7 +192,7 @@ impl Sweeper {
     /// Returns the servers whose locks differ from what is known.
     fn compare(
         &mut self,
-        now: Moment,
+        now: Clocks,
         question: &LockQuestion,
         answer: &Answer,
         snapshots: &[Snapshot],
@@ -400,7 +400,7 @@ mod tests {
     ) -> Vec<(u64, String, bool)> {
         sweeper.ask(before, &Standing::default());
         let question = sweeper.questions.pop_front().expect("somebody is asked");
-        let findings = sweeper.compare(Moment::default(), &question, answer, after);
+        let findings = sweeper.compare(Clocks::default(), &question, answer, after);
         let keys = |locks: &[Lock]| locks.iter().map(|(key, _)| &**key).collect::<Vec<_>>().join(" ");
         findings.iter().map(|finding| (finding.server, keys(&finding.locks), finding.is_new)).collect()
     }
@@ -545,7 +545,7 @@ mod tests {
         for (round, is_new) in [(6, true), (8, false)] {
             sweeper.ask(&rows(round), &Standing::default());
             let question = sweeper.questions.pop_front().expect("somebody is asked");
-            let found = sweeper.compare(Moment::default(), &question, &answer(12, &locks), &rows(round));
+            let found = sweeper.compare(Clocks::default(), &question, &answer(12, &locks), &rows(round));
             let [finding] = &found[..] else { panic!("{} findings", found.len()) };
             assert_eq!((finding.locks.len(), finding.others, finding.is_new), (KEPT_MAX, 2 * KEPT_MAX, is_new));
             let named = finding.named();
@@ -564,13 +564,13 @@ mod tests {
             sweeper.questions.clear();
             sweeper.ask(&before, &Standing::default());
             let question = sweeper.questions.drain(..).find(|question| question.host.1 == place).expect("it is asked");
-            let found = sweeper.compare(Moment::default(), &question, &answer(pid, &[(pid, "42")]), &before);
+            let found = sweeper.compare(Clocks::default(), &question, &answer(pid, &[(pid, "42")]), &before);
             assert_eq!((found.len(), sweeper.stranded(&before).count()), (1, stranded));
         }
         let gone = snapshots(vec![at(2, 2, 7)], vec![]);
         sweeper.ask(&gone, &Standing::default());
         let question = sweeper.questions.pop_front().expect("it is asked");
-        assert_eq!(sweeper.compare(Moment::default(), &question, &answer(12, &[]), &gone), []);
+        assert_eq!(sweeper.compare(Clocks::default(), &question, &answer(12, &[]), &gone), []);
         assert_eq!(sweeper.stranded.len(), 0, "nothing is kept of what is not there");
     }
 

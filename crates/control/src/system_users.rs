@@ -12,7 +12,7 @@ use base::{Origin, PeerQueue, Place, WorkerId};
 use pool::ClientKey;
 use worker::letters::{SystemUser, ToWorker};
 
-use crate::present::Present;
+use crate::hands::Hands;
 
 /// The clients whose operating system users are to be looked up.
 #[derive(Debug)]
@@ -42,17 +42,17 @@ impl Default for SystemUsers {
 
 impl SystemUsers {
     /// Queues a question of a worker; a question without a place is answered with an error.
-    pub(crate) fn look_up<S>(&mut self, question: SystemUserQuestion, present: &Present<S>) {
+    pub(crate) fn look_up<S>(&mut self, question: SystemUserQuestion, hands: &Hands<S>) {
         if let Some(SystemUserQuestion { from, client, .. }) = self.ask(question) {
             let why = format!("too many clients wait for the names of system users: {WAITING_MAX}");
-            present.post(from, ToWorker::SystemUser { client, found: Err(why.into()) });
+            hands.post(from, ToWorker::SystemUser { client, found: Err(why.into()) });
         }
     }
 
     /// Posts the outcome of a lookup to its worker.
-    pub(crate) fn found<S>(&mut self, from: WorkerId, client: ClientKey, found: SystemUser, present: &Present<S>) {
+    pub(crate) fn found<S>(&mut self, from: WorkerId, client: ClientKey, found: SystemUser, hands: &Hands<S>) {
         self.done();
-        present.post(from, ToWorker::SystemUser { client, found });
+        hands.post(from, ToWorker::SystemUser { client, found });
     }
 
     /// Queues a question. Returns the question that has no place: this one, or one of a user that has more waiting.

@@ -120,9 +120,9 @@ mod tests {
         drop(test.letters(0));
         passes(&mut test, Duration::from_millis(29_999));
         assert!(test.letters(0).is_empty());
-        assert_eq!(test.control.next_deadline().since(test.control.present.now.time), Duration::from_millis(1));
+        assert_eq!(test.control.next_deadline().since(test.control.hands.now.time), Duration::from_millis(1));
         passes(&mut test, Duration::from_millis(1));
-        assert!(!test.control.present.active.standing.pauses("d"));
+        assert!(!test.control.hands.active.standing.pauses("d"));
         let line = "the time of PAUSE 'd' FOR 30 SECONDS is over, doing RESUME 'd'";
         assert!(test.log().contains(line), "{}", test.log());
         let told =
@@ -149,13 +149,13 @@ mod tests {
             test.says("PAUSE d FOR 5");
             test.says(last);
             passes(&mut test, Duration::from_secs(6));
-            assert!(test.control.present.active.standing.pauses("d"), "{last}");
+            assert!(test.control.hands.active.standing.pauses("d"), "{last}");
             test.says("RESUME d");
         }
         test.says("PAUSE d FOR 5");
         test.says("RESUME d");
         test.says("PAUSE d");
         passes(&mut test, Duration::from_secs(6));
-        assert!(test.control.present.active.standing.pauses("d"), "the time was that of a pause which has ended");
+        assert!(test.control.hands.active.standing.pauses("d"), "the time was that of a pause which has ended");
     }
 }

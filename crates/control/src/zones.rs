@@ -14,8 +14,8 @@ use base::{Time, WorkerId};
 use config::{Host, Settings};
 use reactor::Level;
 
+use crate::hands::Hands;
 use crate::names::{LOOKUPS_MAX, Names};
-use crate::present::Present;
 
 /// The answer of a name server about a zone: its serial number, or why there is none.
 pub type Serial = Result<u32, Arc<str>>;
@@ -137,12 +137,12 @@ impl Zones {
     }
 
     /// Handles the answer about a zone: if its serial has grown, the host names in it are looked up again.
-    pub(crate) fn hear<S>(&mut self, zone: &str, serial: Serial, names: &mut Names, present: &Present<S>) {
+    pub(crate) fn hear<S>(&mut self, zone: &str, serial: Serial, names: &mut Names, hands: &Hands<S>) {
         match self.answered(zone, serial) {
             Outcome::Nothing => {}
-            Outcome::FellSilent(why) => present.log(Level::Warning, format_args!("zone '{zone}' has no serial: {why}")),
+            Outcome::FellSilent(why) => hands.log(Level::Warning, format_args!("zone '{zone}' has no serial: {why}")),
             Outcome::Grown { old, new, names: grown } => {
-                present.log(Level::Log, format_args!("zone '{zone}' serial changed: old={old} new={new}"));
+                hands.log(Level::Log, format_args!("zone '{zone}' serial changed: old={old} new={new}"));
                 grown.into_iter().for_each(|(name, askers)| names.ask_again(name, askers));
             }
         }

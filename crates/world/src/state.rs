@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Time, Wall};
-use control::Moment;
+use control::Clocks;
 use worker::Worker;
 use worker::letters::{ActiveConfig, Ids, ToWorker};
 
@@ -70,9 +70,9 @@ pub(crate) struct World {
 
 impl World {
     /// The present time on the clocks of the machine.
-    pub(crate) fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Clocks {
         let time = Time(self.witness.now.0 + self.ahead());
-        Moment { time, wall: Wall(CALENDAR + time.0 as i64) }
+        Clocks { time, wall: Wall(CALENDAR + time.0 as i64) }
     }
 
     pub(crate) fn ahead(&self) -> u64 {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base::{Time, Wall};
-use control::{Moment, Signal};
+use control::{Clocks, Signal};
 use reactor::{Address, Buffers, Completion};
 use worker::letters::{Ids, Shutdown};
 
@@ -44,7 +44,7 @@ impl World {
         let active = Arc::new(disk.first_config(settings, plan.workers));
         let mail = Arc::new(Mutex::new(Vec::new()));
         let ids = Ids::default();
-        let now = Moment { time: Time(START), wall: Wall(CALENDAR + START as i64) };
+        let now = Clocks { time: Time(START), wall: Wall(CALENDAR + START as i64) };
         let control = disk.control(&active, posts_to(&(0..plan.workers), &mail), now, ids.clone());
         let thread = ControlThread::new(&plan, control);
         let witness = Witness::new(moments_max);

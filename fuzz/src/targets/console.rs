@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, RwLock};
 
 use base::{Key, Time, Wall, WorkerId};
 use config::{Overrides, Settings};
-use control::{Control, Event, FileReader, Moment, Source, first_config};
+use control::{Clocks, Control, Event, FileReader, Source, first_config};
 use reactor::LogTarget;
 use wire::Request;
 use wire::notice::Notice;
@@ -113,7 +113,7 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
         let letters = Arc::clone(&letters);
         Arc::new(move |letter| letters.lock().expect("nobody panics here").push(letter))
     };
-    let mut now = Moment { time: Time::from_secs(100), wall: Wall(0) };
+    let mut now = Clocks { time: Time::from_secs(100), wall: Wall(0) };
     let nowhere = Path::new("/nonexistent/t.ini").display().to_string();
     let nowhere = Source::new(nowhere, Overrides::default(), FileReader::from_disk());
     let speaker = Arc::new(RwLock::new(Arc::clone(&FORCE.log)));

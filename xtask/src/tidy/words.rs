@@ -152,12 +152,13 @@ fn promises(tree: &Tree, findings: &mut Vec<Finding>) {
 }
 
 /// Names that a PostgreSQL engineer would not have guessed, and what they were.
-const FORMER_NAMES: [(&str, &str); 10] = [
+const FORMER_NAMES: [(&str, &str); 11] = [
     ("Courier", "`Transfer`: what carries an online restart"),
     ("Ender", "`EndedBy`: who ended a server or a client"),
     ("Farewell", "the message: `Terminate`, a FATAL error"),
     ("Hindrance", "`WaitCause`: why a client was not served"),
     ("LastWord", "`FinalMessage` of an online restart"),
+    ("Present", "`Hands` of the control thread: its clocks, its configuration, its letter boxes"),
     ("Spell", "`WaitPeriod`: a time in which clients of a pool wait"),
     ("Stations", "`Stages` of a message"),
     ("Surprise", "`ProtocolViolation`"),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use base::Time;
 use config::{Mistake, Overrides, Settings};
-use control::{Control, FileReader, Files, Moment, PutPassword, Source, SystemUserQuestion};
+use control::{Clocks, Control, FileReader, Files, PutPassword, Source, SystemUserQuestion};
 use reactor::LogTarget;
 use worker::letters::{ActiveConfig, HashQuestion, Ids, Post, ToControl, ToWorker};
 
@@ -118,7 +118,7 @@ impl Disk {
         &self,
         active: &Arc<ActiveConfig>,
         posts: Vec<Post<ToWorker<SimSocket>>>,
-        now: Moment,
+        now: Clocks,
         ids: Ids,
     ) -> Control<SimSocket> {
         let speaker = Arc::new(RwLock::new(active.log.clone()));

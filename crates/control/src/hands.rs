@@ -13,7 +13,7 @@ use worker::letters::{ActiveConfig, Post, ToWorker};
 
 /// The current time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Moment {
+pub struct Clocks {
     /// Monotonic time. At the start of the process it is already greater than zero.
     pub time: Time,
     /// Wall-clock time.
@@ -21,14 +21,14 @@ pub struct Moment {
 }
 
 /// The time, the configuration in force and the workers' letter boxes. `S` is a connection between workers.
-pub(crate) struct Present<S> {
-    pub(crate) now: Moment,
+pub(crate) struct Hands<S> {
+    pub(crate) now: Clocks,
     pub(crate) active: Arc<ActiveConfig>,
     workers: Vec<Post<ToWorker<S>>>,
 }
 
-impl<S> Present<S> {
-    pub(crate) fn new(now: Moment, active: Arc<ActiveConfig>, workers: Vec<Post<ToWorker<S>>>) -> Self {
+impl<S> Hands<S> {
+    pub(crate) fn new(now: Clocks, active: Arc<ActiveConfig>, workers: Vec<Post<ToWorker<S>>>) -> Self {
         Self { now, active, workers }
     }
 

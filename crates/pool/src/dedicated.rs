@@ -8,7 +8,7 @@
 use base::Time;
 
 use crate::planted::waits_again;
-use crate::pool::{Life, Pool, Tables, first_since};
+use crate::pool::{Pool, Tables, first_since};
 use crate::queue::{Waiter, WaitingFor};
 use crate::quotas::Demand;
 use crate::slot::{Move, Owner, State};
@@ -18,9 +18,10 @@ use crate::{CloseReason, Command, Failure, FailureKind, Fingerprint, Refusal, Se
 impl Pool {
     /// Queues a client for a dedicated server. The client must not wait anywhere yet.
     pub(crate) fn wants_dedicated(&mut self, tables: &mut Tables, waiter: Waiter, out: &mut Vec<Command>) {
-        match self.life {
-            Life::Closed => out.push(Command::Refuse { client: waiter.client, why: Refusal::DatabaseRemoved }),
-            Life::Open => self.dedicated.join(&mut tables.waiters, waiter),
+        if self.is_closed {
+            out.push(Command::Refuse { client: waiter.client, why: Refusal::DatabaseRemoved });
+        } else {
+            self.dedicated.join(&mut tables.waiters, waiter);
         }
     }
 
@@ -91,8 +92,7 @@ impl Pool {
     /// servers are not lent to the clients behind it, because under a steady load its turn would never come.
     pub(crate) fn is_dedicated_stuck(&self, now: Time, tables: &Tables) -> bool {
         let in_flight = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating);
-        let may_dial =
-            self.life == Life::Open && !self.is_paused() && self.logins.may_begin(in_flight, &self.limits, now);
+        let may_dial = !self.is_closed && !self.is_paused() && self.logins.may_begin(in_flight, &self.limits, now);
         if !may_dial || !self.is_dedicated_first(tables) {
             return false;
         }

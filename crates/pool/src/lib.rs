@@ -54,8 +54,8 @@ pub use ledger::{Answer, Ledger, LedgerKey, LedgerKind, Letter, Patience};
 pub use limits::{Limits, Mode, Reuse};
 pub use pools::Pools;
 pub use rates::{
-    Admission, BucketKey, Counted, Excess, Moment, RateFilter, RateKeys, RateRow, RateRule, RateTally, Rates, Relief,
-    Shortage, Subject,
+    Admission, BucketKey, Counted, Excess, RateFilter, RateKeys, RateRow, RateRule, RateStage, RateTally, Rates,
+    Relief, Shortage, Subject,
 };
 pub use reason::{WaitReason, Waited};
 pub use slot::{State, Work};

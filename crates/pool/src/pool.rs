@@ -45,7 +45,8 @@ pub(crate) struct Pool {
     pub(crate) demand: Demand,
     /// When the agenda wakes this pool.
     pub(crate) alarm: Option<Time>,
-    pub(crate) life: Life,
+    /// The database was removed or killed; the pool is forgotten together with its last server.
+    pub(crate) is_closed: bool,
     pub(crate) logins: Logins,
     /// Incremented by [`Pool::retire`]. A server of an earlier era is obsolete.
     pub(crate) era: u32,
@@ -71,13 +72,6 @@ pub(crate) struct Pool {
     peak_lent: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Life {
-    Open,
-    /// The database was removed; the pool is forgotten together with its last server.
-    Closed,
-}
-
 impl Pool {
     pub(crate) fn new(key: PoolKey, database: u32, user: u32, limits: Limits) -> Self {
         Self {
@@ -91,7 +85,7 @@ impl Pool {
             dedicated: Queue::default(),
             demand: Demand::default(),
             alarm: None,
-            life: Life::Open,
+            is_closed: false,
             logins: Logins::default(),
             era: crate::imported::FIRST_ERA,
             expiry_from: Time(0),
@@ -118,10 +112,12 @@ impl Pool {
     /// Queues a client for the parameters of a first login. The client must not wait anywhere yet.
     pub(crate) fn greets(&mut self, tables: &mut Tables, waiter: Waiter, out: &mut Vec<Command>) {
         let client = waiter.client;
-        match self.life {
-            Life::Closed => out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved }),
-            Life::Open if self.logins.is_welcomed() => out.push(Command::Welcome { client }),
-            Life::Open => self.greeting.join(&mut tables.waiters, waiter),
+        if self.is_closed {
+            out.push(Command::Refuse { client, why: Refusal::DatabaseRemoved });
+        } else if self.logins.is_welcomed() {
+            out.push(Command::Welcome { client });
+        } else {
+            self.greeting.join(&mut tables.waiters, waiter);
         }
     }
 
@@ -264,7 +260,7 @@ impl Pool {
 
     /// Closes the pool, because its database was removed or killed: refuses all waiting clients and closes all servers.
     pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, why: CloseReason, out: &mut Vec<Command>) {
-        self.life = Life::Closed;
+        self.is_closed = true;
         self.refuse_all(tables, &Refusal::DatabaseRemoved, out);
         for server in self.servers.keys_staying(&tables.slots) {
             if let Some(Slot { state: State::Dedicating, owner: Some(owner), .. }) = tables.slots.get(server) {
@@ -337,7 +333,7 @@ impl Pool {
         }
         let (dialing, total) = (self.servers.count(State::Dialing), self.counted(tables));
         let in_flight = dialing + self.servers.count(State::Dedicating);
-        let is_open = self.life == Life::Open && !keeps_from_dialing(self.is_paused());
+        let is_open = !self.is_closed && !keeps_from_dialing(self.is_paused());
         if !is_open || !self.logins.may_begin(in_flight, &self.limits, now) {
             return None;
         }
@@ -384,7 +380,7 @@ impl Pool {
 
     /// Whether the pool can be forgotten.
     pub(crate) fn is_over(&self) -> bool {
-        self.life == Life::Closed && self.servers.total() == 0
+        self.is_closed && self.servers.total() == 0
     }
 
     /// Whether an idle server of this pool may be evicted for another pool. A pool with waiting clients of its own would
@@ -520,7 +516,7 @@ impl Pool {
     }
 
     fn refusal(&self, now: Time, tables: &Tables) -> Option<Refusal> {
-        if self.life == Life::Closed {
+        if self.is_closed {
             return Some(Refusal::DatabaseRemoved);
         }
         let failure = self.logins.refusal(&self.limits, now)?;
@@ -579,7 +575,7 @@ impl Pool {
     }
 
     pub(crate) fn is_below_minimum(&self) -> bool {
-        self.life == Life::Open && self.servers.shared() - self.outside_size_count() < self.limits.servers_min
+        !self.is_closed && self.servers.shared() - self.outside_size_count() < self.limits.servers_min
     }
 
     /// Whether another server would help a client, or is due by `min_pool_size`.

@@ -78,7 +78,7 @@ pub struct RateFilter {
 
 /// When a client is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Moment {
+pub enum RateStage {
     /// The client has sent its startup packet. Only its address is certain, by which it can be counted before work is spent on
     /// it.
     Knocks,
@@ -234,7 +234,7 @@ impl Rates {
     pub fn admit(
         &mut self,
         now: Time,
-        moment: Moment,
+        stage: RateStage,
         subject: &Subject<'_>,
         is_again: bool,
         is_queued: &dyn Fn(BucketKey) -> bool,
@@ -243,7 +243,7 @@ impl Rates {
         // A client that one rule rejects does not wait for another rule.
         let mut lacking: Option<((Excess, Time), usize, Whose)> = None;
         for (place, (row, found)) in self.rows.iter_mut().zip(&mut found).enumerate() {
-            if row.rule.moment() != moment || !row.rule.only.is_about(subject) {
+            if row.rule.stage() != stage || !row.rule.only.is_about(subject) {
                 continue;
             }
             let (whose, until) = row.buckets.look(row.rule.key(&self.seed, subject), now);
@@ -330,15 +330,15 @@ impl Ruled {
 impl RateRule {
     /// When the clients to which the rule applies are counted.
     #[must_use]
-    pub fn moment(&self) -> Moment {
+    pub fn stage(&self) -> RateStage {
         let RateKeys { user, database, application_name, .. } = self.by;
         let is_by_claim = user || database || application_name;
         let only = &self.only;
         let is_about_claim = only.user.is_some() || only.database.is_some() || only.application_name.is_some();
         match self.counts {
-            Counted::Transactions => Moment::Begins,
-            Counted::Logins if is_by_claim || is_about_claim => Moment::LogsIn,
-            Counted::Logins => Moment::Knocks,
+            Counted::Transactions => RateStage::Begins,
+            Counted::Logins if is_by_claim || is_about_claim => RateStage::LogsIn,
+            Counted::Logins => RateStage::Knocks,
         }
     }
 

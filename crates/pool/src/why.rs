@@ -26,8 +26,8 @@ pub(crate) struct WaitMeter {
 impl WaitMeter {
     /// Notes how many clients wait from now on, and for which reason.
     pub(crate) fn note(&mut self, now: Time, waiting: u32, why: Option<WaitReason>) {
-        if self.waiting > 0 {
-            self.waited = self.so_far(now);
+        if let Some(why) = self.why.filter(|_| self.waiting > 0) {
+            self.waited.add(why, self.since_noted(now));
         }
         (self.waiting, self.since, self.why) = (waiting, now, why);
         self.most = self.most.max(waiting);
@@ -37,9 +37,14 @@ impl WaitMeter {
     pub(crate) fn so_far(&self, now: Time) -> Waited {
         let mut waited = self.waited;
         if let Some(why) = self.why {
-            waited.add(why, u64::from(self.waiting) * now.0.saturating_sub(self.since.0));
+            waited.add(why, self.since_noted(now));
         }
         waited
+    }
+
+    /// The time that all clients together have waited since the last note, in microseconds.
+    fn since_noted(&self, now: Time) -> u64 {
+        u64::from(self.waiting) * now.0.saturating_sub(self.since.0)
     }
 
     pub(crate) fn is_idle(&self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Key, Time};
 use pool::{
-    Admission, BucketKey, Counted, Delayed, Excess, Moment, Period, Rate, RateFilter, RateKeys, RateRule, Rates,
+    Admission, BucketKey, Counted, Delayed, Excess, Period, Rate, RateFilter, RateKeys, RateRule, RateStage, Rates,
     Subject,
 };
 use proptest::collection::vec;
@@ -39,7 +39,7 @@ fn someone(user: &str) -> Subject<'_> {
 }
 
 fn begins(rates: &mut Rates, now: u64, subject: &Subject<'_>) -> Admission {
-    rates.admit(Time(now), Moment::Begins, subject, false, &|_| false)
+    rates.admit(Time(now), RateStage::Begins, subject, false, &|_| false)
 }
 
 fn is_admitted(rates: &mut Rates, now: u64, subject: &Subject<'_>) -> bool {
@@ -117,13 +117,13 @@ fn a_rule_is_about_those_whom_it_names_and_no_others() {
 fn logins_are_counted_as_soon_as_their_keys_are_certain() {
     let logins = |by| RateRule { counts: Counted::Logins, ..rule("r", 1, 1) }.counting(by);
     let address = RateKeys { address: true, ..RateKeys::default() };
-    assert_eq!(logins(address).moment(), Moment::Knocks);
-    assert_eq!(logins(RateKeys::default()).moment(), Moment::Knocks);
-    assert_eq!(logins(RateKeys { user: true, ..address }).moment(), Moment::LogsIn);
-    assert_eq!(logins(RateKeys { application_name: true, ..RateKeys::default() }).moment(), Moment::LogsIn);
+    assert_eq!(logins(address).stage(), RateStage::Knocks);
+    assert_eq!(logins(RateKeys::default()).stage(), RateStage::Knocks);
+    assert_eq!(logins(RateKeys { user: true, ..address }).stage(), RateStage::LogsIn);
+    assert_eq!(logins(RateKeys { application_name: true, ..RateKeys::default() }).stage(), RateStage::LogsIn);
     let only = RateFilter { database: Some("shop".into()), ..RateFilter::default() };
-    assert_eq!(RateRule { only, ..logins(address) }.moment(), Moment::LogsIn);
-    assert_eq!(rule("r", 1, 1).moment(), Moment::Begins);
+    assert_eq!(RateRule { only, ..logins(address) }.stage(), RateStage::LogsIn);
+    assert_eq!(rule("r", 1, 1).stage(), RateStage::Begins);
 }
 
 #[test]
@@ -156,10 +156,10 @@ fn a_newcomer_does_not_overtake_whoever_waits() {
     delayed.join(client(1), shortage.bucket, shortage.until);
     // There is a token, but the delayed client has not been woken yet.
     let is_queued = |bucket: BucketKey| delayed.is_queued(bucket);
-    let newcomer = rates.admit(Time(100_000), Moment::Begins, &someone("ann"), false, &is_queued);
+    let newcomer = rates.admit(Time(100_000), RateStage::Begins, &someone("ann"), false, &is_queued);
     assert!(matches!(newcomer, Admission::Delayed(_)));
     assert!(delayed.due(Time(100_000)).is_some_and(|(woken, _)| woken == client(1)));
-    let woken = rates.admit(Time(100_000), Moment::Begins, &someone("ann"), true, &|_| true);
+    let woken = rates.admit(Time(100_000), RateStage::Begins, &someone("ann"), true, &|_| true);
     assert_eq!(woken, Admission::Admitted);
     assert_eq!(rates.snapshot()[0].tally.delayed, 2);
 }

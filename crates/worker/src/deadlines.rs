@@ -10,7 +10,7 @@ use base::{Key, Time};
 use measure::Closed;
 use pool::{Failure, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::Phase;
+use protocol::loan::LoanPhaseKind;
 use reactor::{Conn, Io, Level, TimerId, Wheel};
 use wire::backend::TxStatus;
 use wire::write;
@@ -60,9 +60,13 @@ impl<I: Io> Worker<I> {
         let Some(server @ Server { stage: ServerStage::Lent { client }, .. }) = self.servers.get(key) else {
             return false;
         };
-        let keeps_nothing = |ready: &Ready| ready.session.session_effects.is_none();
+        let keeps_nothing = |ready: &Ready| {
+            let session_effects = ready.session.session_effects.as_ref();
+            session_effects.is_none_or(|session_effects| session_effects.pins().is_empty())
+        };
         self.clients.ready(*client).is_some_and(keeps_nothing)
-            && server.session.life.is_running()
+            && server.session.phase.is_running()
+            && server.session.cancels_sent == 0
             && server.session.sequences_until.is_none()
             && server.withheld.is_none()
     }
@@ -139,7 +143,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
         let settings = &self.hands.active.settings;
         let server = self.servers.get(key)?;
-        let is_along = server.session.life.phase() == Phase::ApplyingAlong;
+        let is_along = server.session.phase.kind() == LoanPhaseKind::ApplyingAlong;
         match &server.stage {
             ServerStage::Connecting(attempt) => {
                 let end = settings.server_connect_timeout.map(|limit| server.since + limit);
@@ -159,7 +163,7 @@ impl<I: Io> Worker<I> {
             ServerStage::Lent { .. } if server.dedicated.is_some() => None,
             // PostgreSQL has answered; the wait for the listener has a limit of its own.
             ServerStage::Lent { .. } if server.withheld.is_some() => None,
-            ServerStage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
+            ServerStage::Lent { .. } if server.session.phase.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.request_time + settings.server_mend_timeout, fault))
             }
@@ -167,7 +171,7 @@ impl<I: Io> Worker<I> {
             // in one packet with a request are answered together with it: for these the query timeouts apply.
             ServerStage::Lent { .. }
                 if are_settings_timed(
-                    server.session.life.waits_since().is_some() && server.session.preparing.is_empty(),
+                    server.session.phase.waits_since().is_some() && server.session.preparing.is_empty(),
                     is_along,
                 ) =>
             {
@@ -319,8 +323,8 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
             ServerStage::Lent { client } => {
-                let (client, is_waiting) = (*client, server.session.life.waits_since().is_some());
-                if server.session.life.probe().is_some() {
+                let (client, is_waiting) = (*client, server.session.phase.waits_since().is_some());
+                if server.session.phase.probe().is_some() {
                     self.lose_server(key, Closed::Dirty, "its session could not be read in time");
                 } else if is_waiting && matches!(fault, Fault::ServerCrashed) {
                     self.lose_server(

@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return false };
         // A cancel request that is still under way must not hit the client's next query.
         let is_aimed_at = is_aimed_at(server.session.would_be_cancelled());
-        let is_free = server.session.life.is_running() && !server.session.repeatable.is_refused() && !server.is_full;
+        let is_free = server.session.phase.is_running() && !server.session.repeatable.is_refused() && !server.is_full;
         matches!(server.stage, ServerStage::Lent { .. }) && is_free && !is_aimed_at
     }
 

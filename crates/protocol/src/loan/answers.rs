@@ -435,7 +435,7 @@ impl Answers<'_> {
             // A row of which a part has been gathered is gathered to its end, even if nobody reads it any more.
             backend::DATA_ROW if was_ours && server.is_told_rows() => {
                 let body = server.gather(piece, body)?;
-                let probe = server.life.probe_mut()?;
+                let probe = server.phase.probe_mut()?;
                 probe.row(&body);
                 probe.reads_functions().then_some(ServerEvent::Functions)
             }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use route::Knowledge;
 
 use super::client_session::ClientSession;
-use super::life::{CleaningUp, Life};
+use super::loan_phase::{CleaningUp, LoanPhase};
 use super::server_session::ServerSession;
 use super::session_state::{Terms, conclude_alone};
 use super::unlendable::Unlendable;
@@ -90,7 +90,7 @@ impl ServerSession {
             let can_be_discarded = session_effects.can_be_discarded();
             session_effects.leave();
             return match () {
-                () if tells_all && self.life.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
+                () if tells_all && self.phase.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
                 () if !can_be_discarded => self.doomed(Unlendable::Undiscardable),
                 () if is_torn => self.doomed(Unlendable::hopeless(&self.exchange, Unlendable::TornRequest)),
                 () => self.mends(Some(&ResetQuery::discard_all())),
@@ -116,7 +116,7 @@ impl ServerSession {
         if self.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest()) {
             return self.resets_what_acts_at_rest();
         }
-        self.life.becomes(Life::Free);
+        self.phase.becomes(LoanPhase::Free);
         Ended::Clean
     }
 
@@ -130,28 +130,30 @@ impl ServerSession {
 
     /// A query of our own has failed.
     pub fn ours_failed(&mut self, is_cancelled: bool) -> Failed {
-        let is_applying = is_not_taken(self.life.phase().is_applying());
+        let is_applying = is_not_taken(self.phase.kind().is_applying());
         let cannot_be_reset = self.cannot_be_reset(is_cancelled);
-        match &mut self.life {
-            Life::ApplyingAlong if is_cancelled => Failed::CancelledAlong,
+        match &mut self.phase {
+            LoanPhase::ApplyingAlong if is_cancelled => Failed::CancelledAlong,
             // The rest of its answer is waited for. A client that left meanwhile may have sent the cancel request behind
             // this error.
-            Life::Probing(probe) | Life::ProbingAlone(probe) => {
+            LoanPhase::Probing(probe) | LoanPhase::ProbingAlone(probe) => {
                 match is_cancelled {
                     true => probe.cancel(),
                     false => probe.break_off(),
                 }
                 Failed::Nothing
             }
-            Life::ApplyingBefore(_) | Life::Deallocating(_) if self.was_hasty && is_cancelled => Failed::BeforeUse,
+            LoanPhase::ApplyingBefore(_) | LoanPhase::Deallocating(_) if self.was_hasty && is_cancelled => {
+                Failed::BeforeUse
+            }
             _ if is_applying && cannot_be_reset => Failed::NotReset(self.mends(Some(&ResetQuery::discard_all()))),
-            Life::ApplyingBefore(_) | Life::Deallocating(_) if is_applying => {
+            LoanPhase::ApplyingBefore(_) | LoanPhase::Deallocating(_) if is_applying => {
                 Failed::NotTaken(self.mends(Some(&ResetQuery::discard_all())))
             }
             // The server skips what follows, up to a Sync that nobody sends.
             _ if is_applying => Failed::NotTaken(Ended::Closed(Unlendable::NotTakenOver)),
-            Life::CleaningUp(cleaning_up) if cleaning_up.may_fail() => Failed::Nothing,
-            Life::CleaningUp(cleaning_up) => Failed::NotClean(match (cleaning_up.was_applying(), is_cancelled) {
+            LoanPhase::CleaningUp(cleaning_up) if cleaning_up.may_fail() => Failed::Nothing,
+            LoanPhase::CleaningUp(cleaning_up) => Failed::NotClean(match (cleaning_up.was_applying(), is_cancelled) {
                 (false, _) => Unlendable::NotClean,
                 (true, true) => Unlendable::ToldCancelled,
                 (true, false) => Unlendable::NotTakenOver,
@@ -165,14 +167,14 @@ impl ServerSession {
     #[must_use]
     pub fn cannot_be_reset(&self, is_cancelled: bool) -> bool {
         let is_timeout = self.was_hasty && is_cancelled;
-        matches!(self.life, Life::ApplyingBefore(_)) && self.had_others_state && !is_timeout
+        matches!(self.phase, LoanPhase::ApplyingBefore(_)) && self.had_others_state && !is_timeout
     }
 
     /// What a failed query of our own was to prepare or drop, if it was sent just now to give the server the statements
     /// of its client: the client then lacks that statement on this server, but nothing else.
     pub fn cannot_prepare(&mut self) -> Option<Preparation> {
         // This includes a server whose client has left meanwhile: it stays as good for other clients as before.
-        if !self.life.is_applied_first() {
+        if !self.phase.is_applied_first() {
             return None;
         }
         let place = self.preparing.len().checked_sub(self.exchange.ours())?;
@@ -199,7 +201,9 @@ impl ServerSession {
         }
         // Until the server is known to be clean, everything is to be discarded.
         let discards = self.cleaning_up(Some(&ResetQuery::discard_all()));
-        let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.continue_ending(), None) };
+        let LoanPhase::ProbingAlone(probe) = self.phase.becomes(discards) else {
+            return (self.continue_ending(), None);
+        };
         let Some(terms) = terms else { return (self.continue_ending(), None) };
         let (is_clean, knowledge) = conclude_alone(self, *probe, terms);
         let ended = match is_clean {
@@ -214,13 +218,13 @@ impl ServerSession {
     /// request would hit the next query.
     pub fn continue_ending(&mut self) -> Ended {
         let mut out = Vec::new();
-        match &mut self.life {
-            Life::CleaningUp(cleaning_up) => {
+        match &mut self.phase {
+            LoanPhase::CleaningUp(cleaning_up) => {
                 let progress = cleaning_up.cleanup.go_on(&mut self.exchange, &mut out);
                 self.progressed(progress, out)
             }
-            Life::Doomed(_) if self.exchange.is_at_work() => Ended::Unclean { out, is_cancelled: false },
-            Life::Doomed(why) => Ended::Closed(*why),
+            LoanPhase::Doomed(_) if self.exchange.is_at_work() => Ended::Unclean { out, is_cancelled: false },
+            LoanPhase::Doomed(why) => Ended::Closed(*why),
             _ => self.progressed(proven(&self.exchange), out),
         }
     }
@@ -242,7 +246,7 @@ impl ServerSession {
     fn mends(&mut self, reset: Option<&ResetQuery>) -> Ended {
         if self.would_be_cancelled() {
             let cleaning_up = self.cleaning_up(reset);
-            self.life.becomes(cleaning_up);
+            self.phase.becomes(cleaning_up);
             return Ended::Unclean { out: Vec::new(), is_cancelled: false };
         }
         let mut out = Vec::new();
@@ -250,13 +254,13 @@ impl ServerSession {
         if progress == Progress::Hopeless {
             return self.doomed(Unlendable::of(&self.exchange));
         }
-        let left = self.life.phase();
-        self.life.becomes(Life::CleaningUp(Box::new(CleaningUp { cleanup, left })));
+        let left = self.phase.kind();
+        self.phase.becomes(LoanPhase::CleaningUp(Box::new(CleaningUp { cleanup, left })));
         self.progressed(progress, out)
     }
 
-    fn cleaning_up(&self, reset: Option<&ResetQuery>) -> Life {
-        Life::CleaningUp(Box::new(CleaningUp { cleanup: Cleanup::new(reset), left: self.life.phase() }))
+    fn cleaning_up(&self, reset: Option<&ResetQuery>) -> LoanPhase {
+        LoanPhase::CleaningUp(Box::new(CleaningUp { cleanup: Cleanup::new(reset), left: self.phase.kind() }))
     }
 
     /// Gives up the server. A backend does not notice a closed connection before it has something to send: without a
@@ -265,7 +269,7 @@ impl ServerSession {
         if !self.exchange.is_at_work() {
             return Ended::Closed(why);
         }
-        self.life.becomes(Life::Doomed(why));
+        self.phase.becomes(LoanPhase::Doomed(why));
         Ended::Doomed(why)
     }
 
@@ -273,7 +277,7 @@ impl ServerSession {
         match progress {
             Progress::Hopeless => return Ended::Closed(Unlendable::hopeless(&self.exchange, Unlendable::NotClean)),
             Progress::Clean if self.cancels_sent == 0 => return self.rests(),
-            Progress::Clean => drop(self.life.becomes(Life::AwaitingCancels)),
+            Progress::Clean => drop(self.phase.becomes(LoanPhase::AwaitingCancels)),
             Progress::Wait | Progress::WantsCancel => {}
         }
         Ended::Unclean { out, is_cancelled: progress == Progress::WantsCancel }
@@ -291,7 +295,7 @@ pub fn is_between(server: &ServerSession, client: &ClientSession) -> bool {
 #[must_use]
 pub fn rests_as_it_is(server: &ServerSession, client: &ClientSession) -> bool {
     is_between(server, client)
-        && server.life.is_running()
+        && server.phase.is_running()
         && server.exchange.may_be_lent()
         && !server.is_in_message()
         && server.cancels_sent == 0
@@ -317,7 +321,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::loan::Phase;
+    use crate::loan::LoanPhaseKind;
     use crate::vars::{Tracked, Vars};
 
     fn session() -> ServerSession {
@@ -395,16 +399,16 @@ mod tests {
     #[test]
     fn a_server_beyond_proof_is_cancelled_before_it_is_closed() {
         let mut session = session_after(b"QdEQ", &[b"G", b"E", b"ZI"]);
-        session.life = Life::Running;
+        session.phase = LoanPhase::Running;
         let mut client = ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
         assert_eq!(session.is_left(&mut client, None), Ended::Doomed(Unlendable::Unproven));
-        assert_eq!(session.life.phase(), Phase::Doomed);
+        assert_eq!(session.phase.kind(), LoanPhaseKind::Doomed);
     }
 
     #[test]
     fn a_query_of_ours_may_fail_while_its_client_goes_on() {
         let mut session = session();
-        session.life = Life::Running;
+        session.phase = LoanPhase::Running;
         assert_eq!(session.ours_failed(false), Failed::Nothing);
         assert_eq!(session.ours_failed(true), Failed::Nothing);
     }

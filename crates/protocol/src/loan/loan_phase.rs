@@ -1,7 +1,7 @@
 //! The phases of a loan, and the table of the transitions between them.
 //!
-//! Always true: [`Life::becomes`] is the only way from one phase to another, and a transition that is not in the table
-//! ([`Phase::may_become`]) does not happen. A server passes from one client to another only through [`Phase::Free`].
+//! Always true: [`LoanPhase::becomes`] is the only way from one phase to another, and a transition that is not in the table
+//! ([`LoanPhaseKind::may_become`]) does not happen. A server passes from one client to another only through [`LoanPhaseKind::Free`].
 //! Not here: how a loan ends (`ending`), and otherwise which phase comes next and what is sent for it (`worker::data`).
 
 use base::Time;
@@ -13,7 +13,7 @@ use crate::state::Probe;
 
 /// The phase of a loan, with the values that exist only in that phase.
 #[derive(Debug, Default)]
-pub enum Life {
+pub enum LoanPhase {
     /// No client has the server.
     #[default]
     Free,
@@ -50,7 +50,7 @@ pub struct CleaningUp {
     /// The queries that are still to be sent.
     pub(super) cleanup: Cleanup,
     /// The phase in which the client left. The server's next answers belong to what was sent in that phase.
-    pub(super) left: Phase,
+    pub(super) left: LoanPhaseKind,
 }
 
 impl CleaningUp {
@@ -67,41 +67,41 @@ impl CleaningUp {
     /// Whether an error in a query of our own from before the client left does no harm, because it was a state probe for
     /// that client, or because `DISCARD ALL` follows anyway.
     pub(super) fn may_fail(&self) -> bool {
-        let is_question = matches!(self.left, Phase::Foreseeing | Phase::Probing);
+        let is_question = matches!(self.left, LoanPhaseKind::Foreseeing | LoanPhaseKind::Probing);
         self.cleanup.is_draining() && (is_question || self.cleanup.will_discard_all())
     }
 }
 
-/// [`Life`] without the values of its phases.
+/// [`LoanPhase`] without the values of its phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// [`Life::Free`]
+pub enum LoanPhaseKind {
+    /// [`LoanPhase::Free`]
     Free,
-    /// [`Life::ApplyingBefore`]
+    /// [`LoanPhase::ApplyingBefore`]
     ApplyingBefore,
-    /// [`Life::ApplyingAlong`]
+    /// [`LoanPhase::ApplyingAlong`]
     ApplyingAlong,
-    /// [`Life::Unapplied`]
+    /// [`LoanPhase::Unapplied`]
     Unapplied,
-    /// [`Life::Running`]
+    /// [`LoanPhase::Running`]
     Running,
-    /// [`Life::Foreseeing`]
+    /// [`LoanPhase::Foreseeing`]
     Foreseeing,
-    /// [`Life::Probing`]
+    /// [`LoanPhase::Probing`]
     Probing,
-    /// [`Life::Deallocating`]
+    /// [`LoanPhase::Deallocating`]
     Deallocating,
-    /// [`Life::ProbingAlone`]
+    /// [`LoanPhase::ProbingAlone`]
     ProbingAlone,
-    /// [`Life::CleaningUp`]
+    /// [`LoanPhase::CleaningUp`]
     CleaningUp,
-    /// [`Life::AwaitingCancels`]
+    /// [`LoanPhase::AwaitingCancels`]
     AwaitingCancels,
-    /// [`Life::Doomed`]
+    /// [`LoanPhase::Doomed`]
     Doomed,
 }
 
-impl Phase {
+impl LoanPhaseKind {
     /// Whether the server may still lack some of the client's session state.
     #[must_use]
     pub fn is_applying(self) -> bool {
@@ -111,7 +111,7 @@ impl Phase {
     /// Whether `next` may follow this phase.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
-        use Phase::{
+        use LoanPhaseKind::{
             ApplyingAlong, ApplyingBefore, AwaitingCancels, CleaningUp, Deallocating, Doomed, Foreseeing, Free,
             Probing, ProbingAlone, Running, Unapplied,
         };
@@ -139,34 +139,29 @@ impl Phase {
     }
 }
 
-impl Life {
-    /// The phase.
+impl LoanPhase {
+    /// The phase without its values.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn kind(&self) -> LoanPhaseKind {
         match self {
-            Self::Free => Phase::Free,
-            Self::ApplyingBefore(_) => Phase::ApplyingBefore,
-            Self::ApplyingAlong => Phase::ApplyingAlong,
-            Self::Unapplied => Phase::Unapplied,
-            Self::Running => Phase::Running,
-            Self::Foreseeing(_) => Phase::Foreseeing,
-            Self::Probing(_) => Phase::Probing,
-            Self::Deallocating(_) => Phase::Deallocating,
-            Self::ProbingAlone(_) => Phase::ProbingAlone,
-            Self::CleaningUp(_) => Phase::CleaningUp,
-            Self::AwaitingCancels => Phase::AwaitingCancels,
-            Self::Doomed(_) => Phase::Doomed,
+            Self::Free => LoanPhaseKind::Free,
+            Self::ApplyingBefore(_) => LoanPhaseKind::ApplyingBefore,
+            Self::ApplyingAlong => LoanPhaseKind::ApplyingAlong,
+            Self::Unapplied => LoanPhaseKind::Unapplied,
+            Self::Running => LoanPhaseKind::Running,
+            Self::Foreseeing(_) => LoanPhaseKind::Foreseeing,
+            Self::Probing(_) => LoanPhaseKind::Probing,
+            Self::Deallocating(_) => LoanPhaseKind::Deallocating,
+            Self::ProbingAlone(_) => LoanPhaseKind::ProbingAlone,
+            Self::CleaningUp(_) => LoanPhaseKind::CleaningUp,
+            Self::AwaitingCancels => LoanPhaseKind::AwaitingCancels,
+            Self::Doomed(_) => LoanPhaseKind::Doomed,
         }
     }
 
     /// Moves on to another phase and returns the previous one.
     pub fn becomes(&mut self, next: Self) -> Self {
-        debug_assert!(
-            self.phase().may_become(next.phase()),
-            "a loan went from {:?} to {:?}",
-            self.phase(),
-            next.phase()
-        );
+        debug_assert!(self.kind().may_become(next.kind()), "a loan went from {:?} to {:?}", self.kind(), next.kind());
         std::mem::replace(self, next)
     }
 
@@ -174,7 +169,7 @@ impl Life {
     /// session state is being applied.
     #[must_use]
     pub fn shares_parameters(&self) -> bool {
-        !self.phase().is_applying() || matches!(self, Self::Unapplied)
+        !self.kind().is_applying() || matches!(self, Self::Unapplied)
     }
 
     /// Whether the server has all of the client's session state, and no query of our own is pending.
@@ -218,7 +213,7 @@ impl Life {
         }
     }
 
-    /// Takes the state probe that the server has answered, and returns to [`Life::Running`].
+    /// Takes the state probe that the server has answered, and returns to [`LoanPhase::Running`].
     pub fn take_probe(&mut self) -> Option<Box<Probe>> {
         if !matches!(self, Self::Probing(_)) {
             return None;
@@ -241,8 +236,10 @@ impl Life {
     /// answered yet.
     pub(super) fn is_applied_first(&self) -> bool {
         match self {
-            Self::CleaningUp(cleaning_up) => cleaning_up.was_applying() && cleaning_up.left == Phase::ApplyingBefore,
-            life => life.phase() == Phase::ApplyingBefore,
+            Self::CleaningUp(cleaning_up) => {
+                cleaning_up.was_applying() && cleaning_up.left == LoanPhaseKind::ApplyingBefore
+            }
+            phase => phase.kind() == LoanPhaseKind::ApplyingBefore,
         }
     }
 
@@ -266,19 +263,19 @@ mod tests {
     use super::*;
     use crate::server::reset::ResetQuery;
 
-    const PHASES: [Phase; 12] = [
-        Phase::Free,
-        Phase::ApplyingBefore,
-        Phase::ApplyingAlong,
-        Phase::Unapplied,
-        Phase::Running,
-        Phase::Foreseeing,
-        Phase::Probing,
-        Phase::Deallocating,
-        Phase::ProbingAlone,
-        Phase::CleaningUp,
-        Phase::AwaitingCancels,
-        Phase::Doomed,
+    const PHASES: [LoanPhaseKind; 12] = [
+        LoanPhaseKind::Free,
+        LoanPhaseKind::ApplyingBefore,
+        LoanPhaseKind::ApplyingAlong,
+        LoanPhaseKind::Unapplied,
+        LoanPhaseKind::Running,
+        LoanPhaseKind::Foreseeing,
+        LoanPhaseKind::Probing,
+        LoanPhaseKind::Deallocating,
+        LoanPhaseKind::ProbingAlone,
+        LoanPhaseKind::CleaningUp,
+        LoanPhaseKind::AwaitingCancels,
+        LoanPhaseKind::Doomed,
     ];
 
     #[test]
@@ -291,79 +288,79 @@ mod tests {
             let cell = |next| if phase.may_become(next) { "yes" } else { "-" }.to_owned();
             table += &row(&format!("{phase:?}"), PHASES.map(cell));
         }
-        assert_eq!(table, include_str!("life_phases.txt"), "the table is now:\n{table}");
+        assert_eq!(table, include_str!("loan_phases.txt"), "the table is now:\n{table}");
     }
 
     #[test]
     #[should_panic(expected = "a loan went from ApplyingBefore to Probing")]
     fn what_is_not_in_the_table_does_not_happen() {
-        Life::ApplyingBefore(Time(0)).becomes(Life::Probing(Box::new(Probe::of_nothing())));
+        LoanPhase::ApplyingBefore(Time(0)).becomes(LoanPhase::Probing(Box::new(Probe::of_nothing())));
     }
 
     #[test]
     fn what_was_asked_behind_a_request_is_answered_behind_it() {
-        let mut life = Life::Foreseeing(Box::new(Probe::of_nothing()));
-        assert!(life.probe().is_none() && life.take_probe().is_none() && !life.is_running());
-        assert!(life.comes_to_probe(false).is_some());
-        assert!(life.take_probe().is_some() && life.is_running());
-        assert!(life.take_probe().is_none() && life.comes_to_probe(false).is_none());
+        let mut phase = LoanPhase::Foreseeing(Box::new(Probe::of_nothing()));
+        assert!(phase.probe().is_none() && phase.take_probe().is_none() && !phase.is_running());
+        assert!(phase.comes_to_probe(false).is_some());
+        assert!(phase.take_probe().is_some() && phase.is_running());
+        assert!(phase.take_probe().is_none() && phase.comes_to_probe(false).is_none());
     }
 
     /// The client has left, and the server under cleanup has answered the request and the state probe.
     #[test]
     fn nobody_wants_the_answer_when_the_client_has_left() {
-        let mut life = Life::Foreseeing(Box::new(Probe::of_nothing()));
-        assert!(life.comes_to_probe(true).is_none() && life.is_running());
+        let mut phase = LoanPhase::Foreseeing(Box::new(Probe::of_nothing()));
+        assert!(phase.comes_to_probe(true).is_none() && phase.is_running());
     }
 
     #[test]
     fn a_request_waits_while_the_server_is_told_something_first_or_forgets_its_plans() {
-        for (life, since) in [
-            (Life::ApplyingBefore(Time(7)), Some(Time(7))),
-            (Life::Deallocating(Time(8)), Some(Time(8))),
-            (Life::ApplyingAlong, None),
-            (Life::Unapplied, None),
-            (Life::Running, None),
+        for (phase, since) in [
+            (LoanPhase::ApplyingBefore(Time(7)), Some(Time(7))),
+            (LoanPhase::Deallocating(Time(8)), Some(Time(8))),
+            (LoanPhase::ApplyingAlong, None),
+            (LoanPhase::Unapplied, None),
+            (LoanPhase::Running, None),
         ] {
-            assert_eq!(life.waits_since(), since, "{life:?}");
+            assert_eq!(phase.waits_since(), since, "{phase:?}");
         }
     }
 
     #[test]
     fn what_a_server_reports_is_its_clients_unless_it_is_told_what_that_has_set() {
-        for (life, shares) in [
-            (Life::Running, true),
-            (Life::Unapplied, true),
-            (Life::Probing(Box::new(Probe::of_nothing())), true),
-            (Life::ApplyingBefore(Time(0)), false),
-            (Life::ApplyingAlong, false),
-            (Life::Deallocating(Time(0)), false),
+        for (phase, shares) in [
+            (LoanPhase::Running, true),
+            (LoanPhase::Unapplied, true),
+            (LoanPhase::Probing(Box::new(Probe::of_nothing())), true),
+            (LoanPhase::ApplyingBefore(Time(0)), false),
+            (LoanPhase::ApplyingAlong, false),
+            (LoanPhase::Deallocating(Time(0)), false),
         ] {
-            assert_eq!(life.shares_parameters(), shares, "{life:?}");
+            assert_eq!(phase.shares_parameters(), shares, "{phase:?}");
         }
     }
 
     const DISCARD_ALL: &str = "DISCARD ALL";
 
-    fn cleaning_up(left: Phase, reset: Option<&str>) -> CleaningUp {
+    fn cleaning_up(left: LoanPhaseKind, reset: Option<&str>) -> CleaningUp {
         CleaningUp { cleanup: Cleanup::new(reset.map(ResetQuery::new).as_ref()), left }
     }
 
     #[test]
     fn what_was_asked_before_a_client_left_may_fail_if_nobody_needs_the_answer() {
         for (left, reset, may_fail) in [
-            (Phase::Foreseeing, None, true),
-            (Phase::Probing, None, true),
-            (Phase::Running, None, false),
-            (Phase::ApplyingBefore, None, false),
-            (Phase::ApplyingBefore, Some("DISCARD TEMP"), false),
-            (Phase::ApplyingBefore, Some(DISCARD_ALL), true),
-            (Phase::Running, Some(DISCARD_ALL), true),
-            (Phase::Running, Some("discard all; LOAD 'login_hook'"), true),
+            (LoanPhaseKind::Foreseeing, None, true),
+            (LoanPhaseKind::Probing, None, true),
+            (LoanPhaseKind::Running, None, false),
+            (LoanPhaseKind::ApplyingBefore, None, false),
+            (LoanPhaseKind::ApplyingBefore, Some("DISCARD TEMP"), false),
+            (LoanPhaseKind::ApplyingBefore, Some(DISCARD_ALL), true),
+            (LoanPhaseKind::Running, Some(DISCARD_ALL), true),
+            (LoanPhaseKind::Running, Some("discard all; LOAD 'login_hook'"), true),
         ] {
             assert_eq!(cleaning_up(left, reset).may_fail(), may_fail, "{left:?} {reset:?}");
         }
-        let mut behind = cleaning_up(Phase::Foreseeing, Some(DISCARD_ALL));
+        let mut behind = cleaning_up(LoanPhaseKind::Foreseeing, Some(DISCARD_ALL));
         let (mut exchange, mut out) = (crate::exchange::Exchange::default(), Vec::new());
         behind.cleanup.go_on(&mut exchange, &mut out);
         assert!(!behind.may_fail(), "what makes it clean has been asked");
@@ -372,28 +369,28 @@ mod tests {
     #[test]
     fn a_server_was_told_what_its_client_had_set_as_long_as_it_answers_that() {
         for (left, was_applying, is_applied_first) in [
-            (Phase::ApplyingBefore, true, true),
-            (Phase::ApplyingAlong, true, false),
-            (Phase::Deallocating, true, false),
-            (Phase::Running, false, false),
+            (LoanPhaseKind::ApplyingBefore, true, true),
+            (LoanPhaseKind::ApplyingAlong, true, false),
+            (LoanPhaseKind::Deallocating, true, false),
+            (LoanPhaseKind::Running, false, false),
         ] {
             let cleaning_up = cleaning_up(left, Some(DISCARD_ALL));
             assert_eq!(cleaning_up.was_applying(), was_applying, "{left:?}");
-            assert_eq!(Life::CleaningUp(Box::new(cleaning_up)).is_applied_first(), is_applied_first, "{left:?}");
+            assert_eq!(LoanPhase::CleaningUp(Box::new(cleaning_up)).is_applied_first(), is_applied_first, "{left:?}");
         }
-        let mut behind = cleaning_up(Phase::ApplyingBefore, Some(DISCARD_ALL));
+        let mut behind = cleaning_up(LoanPhaseKind::ApplyingBefore, Some(DISCARD_ALL));
         behind.cleanup.go_on(&mut crate::exchange::Exchange::default(), &mut Vec::new());
-        assert!(!behind.was_applying() && !Life::CleaningUp(Box::new(behind)).is_applied_first());
-        assert!(Life::ApplyingBefore(Time(0)).is_applied_first() && !Life::ApplyingAlong.is_applied_first());
+        assert!(!behind.was_applying() && !LoanPhase::CleaningUp(Box::new(behind)).is_applied_first());
+        assert!(LoanPhase::ApplyingBefore(Time(0)).is_applied_first() && !LoanPhase::ApplyingAlong.is_applied_first());
     }
 
     #[test]
     fn only_a_server_that_is_asked_goes_on_to_answer_alone() {
-        let mut life = Life::Running;
-        assert!(!life.leaves_probe() && life.is_running());
-        let mut life = Life::Probing(Box::new(Probe::of_nothing()));
-        assert!(life.leaves_probe() && life.phase() == Phase::ProbingAlone);
-        assert!(life.probe().is_some_and(Probe::is_of_nothing) && life.probe_mut().is_some());
-        assert!(life.take_probe().is_none() && !life.leaves_probe());
+        let mut phase = LoanPhase::Running;
+        assert!(!phase.leaves_probe() && phase.is_running());
+        let mut phase = LoanPhase::Probing(Box::new(Probe::of_nothing()));
+        assert!(phase.leaves_probe() && phase.kind() == LoanPhaseKind::ProbingAlone);
+        assert!(phase.probe().is_some_and(Probe::is_of_nothing) && phase.probe_mut().is_some());
+        assert!(phase.take_probe().is_none() && !phase.leaves_probe());
     }
 }

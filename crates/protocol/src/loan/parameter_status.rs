@@ -10,7 +10,7 @@ use wire::{backend, write};
 
 use super::answers::{Answers, Gives, ToClient};
 use super::client_session::ClientSession;
-use super::life::Life;
+use super::loan_phase::LoanPhase;
 use super::server_session::ServerSession;
 use crate::planted::is_known;
 use crate::vars::Vars;
@@ -94,8 +94,8 @@ impl Answers<'_> {
         let decides = |name: &str| effects.is_some_and(|effects| effects.decides(name));
         let mut vars = client.vars.reset(&client.initial_vars, self.tracked, is_reset);
         // The server has its client's settings since before the request, so that its values are those of the client.
-        let has_all = server.is_applied_along && matches!(server.life, Life::Running);
-        if has_all || matches!(server.life, Life::Unapplied) {
+        let has_all = server.is_applied_along && matches!(server.phase, LoanPhase::Running);
+        if has_all || matches!(server.phase, LoanPhase::Unapplied) {
             for (place, name, value) in server.vars.unlike(&client.vars, self.tracked) {
                 if decides(name) || has_all && self.tracked.is_of_session(place) && !is_reset(name) {
                     vars.get_or_insert_with(|| (*client.vars).clone()).set(place, value);

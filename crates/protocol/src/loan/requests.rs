@@ -19,7 +19,7 @@ use super::statements::{Following, Taken};
 use crate::exchange::Asked;
 use crate::fault::Fault;
 use crate::planted::{begins_query, has_plain_ways, leave_to_the_rest};
-use crate::prepared::{Bytes, Kept, Moment, StatementRegistry, Tally, may_be_refused};
+use crate::prepared::{Bytes, CatalogVersion, Kept, StatementRegistry, Tally, may_be_refused};
 use crate::state::{Asking, FunctionCatalog, PinRules, Unseen};
 use crate::vars::Tracked;
 
@@ -159,7 +159,7 @@ impl Requests<'_> {
             follows,
             reuses: self.reuses_unnamed,
             statement_registry: self.statement_registry,
-            moment: Moment { now: self.now, changes: self.changes },
+            catalog_version: CatalogVersion { now: self.now, changes: self.changes },
             tracked: self.tracked,
             tally: Tally::default(),
         };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use wire::{Piece, Scanner, backend, write};
 
 use super::answer_tally::AnswerTally;
-use super::life::Life;
+use super::loan_phase::LoanPhase;
 use super::requests::ToServer;
 use super::set_parameters::SetParameters;
 use crate::exchange::Exchange;
@@ -63,7 +63,7 @@ pub struct ServerSession {
     /// Until when the server stays with its client because of sequence values that the client has drawn.
     pub sequences_until: Option<Time>,
     /// The phase of the loan.
-    pub life: Life,
+    pub phase: LoanPhase,
     /// A row of the current answer may contain the result of an advisory lock call.
     pub tells_lock: bool,
     /// Since the client's last message, a state probe was compared with the session state that was known already
@@ -152,7 +152,7 @@ impl ServerSession {
     /// Whether `DataRow` messages that answer our own queries are read.
     #[must_use]
     pub fn is_told_rows(&self) -> bool {
-        self.life.probe().is_some() || !self.collected.is_empty()
+        self.phase.probe().is_some() || !self.collected.is_empty()
     }
 
     /// Returns the body of a message that concerns us once it is complete; of a body above the limit of its kind, the beginning.
@@ -259,14 +259,14 @@ mod tests {
         session.collected.push(1);
         assert!(session.is_told_rows());
         session.collected.clear();
-        session.life = Life::Probing(Box::new(Probe::of_nothing()));
+        session.phase = LoanPhase::Probing(Box::new(Probe::of_nothing()));
         assert!(session.is_told_rows());
     }
 
     #[test]
     fn a_new_session_owes_nothing_and_has_nothing() {
         let session = session();
-        assert!(session.exchange.may_end() && session.life.phase() == super::super::life::Phase::Free);
+        assert!(session.exchange.may_end() && session.phase.kind() == super::super::loan_phase::LoanPhaseKind::Free);
         assert_eq!(
             (session.placeholders, session.creations_asked, session.answer_bytes, session.cancels_sent),
             (0, 0, 0, 0)

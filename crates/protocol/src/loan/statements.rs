@@ -20,7 +20,7 @@ use super::server_session::ServerSession;
 use crate::exchange::{Asked, Exchange};
 use crate::fault::Fault;
 use crate::prepared::{
-    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, Moment, NAME_BYTES_MAX, Sides,
+    self, Ask, Bytes, CatalogVersion, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, NAME_BYTES_MAX, Sides,
     StatementRegistry, Tally, UnnamedReading, Way,
 };
 use crate::vars::Tracked;
@@ -47,7 +47,7 @@ pub(super) struct Following<'a> {
     /// `reuse_unnamed_statements`.
     pub(super) reuses: bool,
     pub(super) statement_registry: &'a mut StatementRegistry,
-    pub(super) moment: Moment,
+    pub(super) catalog_version: CatalogVersion,
     pub(super) tracked: &'a Tracked,
     pub(super) tally: Tally,
 }
@@ -490,7 +490,7 @@ impl Following<'_> {
             is_by_sql,
             max: self.max,
             follows: self.follows,
-            moment: self.moment,
+            catalog_version: self.catalog_version,
             tally: &mut self.tally,
             behind,
             out,

@@ -39,7 +39,7 @@ pub use outdated_plan::{Kept, RepeatableRequest, may_be_refused};
 pub use own::MentionedNames;
 pub use pack::{Gathered, PackedNames, PackedServerStatements, PackedStatement, Unpacking};
 pub use registry::StatementRegistry;
-pub use server_statements::{Moment, ServerStatements, Sides, Way};
+pub use server_statements::{CatalogVersion, ServerStatements, Sides, Way};
 pub use statement::Statement;
 pub use unnamed::{PackedUnnamed, Unnamed, UnnamedReading};
 

@@ -178,7 +178,7 @@ impl Stage {
         let tracked = Tracked::new([]);
         let mut sides = Sides {
             account: &Account::default(),
-            moment: Moment::default(),
+            catalog_version: CatalogVersion::default(),
             names: &mut client.names,
             statement_registry: &mut self.statement_registry,
             exchange: &mut server.exchange,

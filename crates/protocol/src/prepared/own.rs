@@ -293,7 +293,7 @@ mod tests {
     use wire::backend::{self, TxStatus};
     use wire::frame::{Scanner, Step as Next};
 
-    use super::super::{Account, Moment, StatementRegistry, Tally};
+    use super::super::{Account, CatalogVersion, StatementRegistry, Tally};
     use super::*;
     use crate::vars::Tracked;
 
@@ -343,7 +343,7 @@ mod tests {
                 is_by_sql: true,
                 max: 9,
                 follows: true,
-                moment: Moment::default(),
+                catalog_version: CatalogVersion::default(),
                 tally: &mut Tally::default(),
                 behind: b"",
                 out: &mut out,

@@ -13,7 +13,7 @@ use super::account::Account;
 use super::names::{Doubts, Named, Names};
 use super::own::Held as Own;
 use super::registry::StatementRegistry;
-use super::server_statements::{Held, Moment, Pending, ServerStatements, State, Twice};
+use super::server_statements::{CatalogVersion, Held, Pending, ServerStatements, State, Twice};
 use super::shape::Shape;
 use super::statement::{Entry, Mark, Statement};
 use crate::pack::Packed;
@@ -181,7 +181,7 @@ impl PackedHeld {
             used,
             state,
             loan,
-            moment: Moment::default(),
+            catalog_version: CatalogVersion::default(),
             shape: Shape::default(),
             born: used,
         }
@@ -295,7 +295,7 @@ mod tests {
                 is_by_sql: false,
                 max: 10,
                 follows: false,
-                moment: Moment::default(),
+                catalog_version: CatalogVersion::default(),
                 tally: &mut tally,
                 behind: b"",
                 out: &mut out,
@@ -354,7 +354,7 @@ mod tests {
             tracked: &tracked,
             is_settled: true,
             is_by_sql: false,
-            moment: Moment::default(),
+            catalog_version: CatalogVersion::default(),
             max: 10,
             follows: false,
             tally: &mut tally,
@@ -390,8 +390,8 @@ mod tests {
         for text in [vec![b'x'; 2 << 20], b"select 1\0\0\0".to_vec(), vec![b'x'; 2 << 20]] {
             let statement = statement_registry.find_or_add(&text, &dialect).expect("there is room");
             let (mark, used) = (statement.mark(), server_statements.tick());
-            let (moment, shape) = (Moment::default(), Shape::default());
-            server_statements.put(Held { mark, used, state: State::Sure, loan: 0, moment, shape, born: used });
+            let (catalog_version, shape) = (CatalogVersion::default(), Shape::default());
+            server_statements.put(Held { mark, used, state: State::Sure, loan: 0, catalog_version, shape, born: used });
         }
         let mut gathered = Gathered::default();
         let packed_server_statements = server_statements.pack(&mut gathered);

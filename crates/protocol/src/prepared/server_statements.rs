@@ -64,29 +64,29 @@ pub(super) struct Held {
     pub(super) state: State,
     /// The loan in which it was prepared.
     pub(super) loan: u64,
-    /// The moment at which it was prepared.
-    pub(super) moment: Moment,
+    /// The catalog in which it was prepared.
+    pub(super) catalog_version: CatalogVersion,
     /// What the server has told of it.
     pub(super) shape: Shape,
     /// When it was sent, by the clock of uses.
     pub(super) born: u64,
 }
 
-/// A moment in the life of a database. A prepared statement keeps the types that its tables had at that moment: the same
+/// The catalog of a database as it was at some time. A prepared statement keeps the types that its tables had in it: the same
 /// text prepared later may mean other types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Moment {
+pub struct CatalogVersion {
     /// The time.
     pub now: Time,
     /// How many changes of its catalog had been seen before.
     pub changes: u64,
 }
 
-impl Moment {
-    /// A moment that no other is like.
+impl CatalogVersion {
+    /// One that no other is like.
     const NEVER: Self = Self { now: Time(0), changes: u64::MAX };
 
-    /// Whether a statement prepared at an earlier moment is taken to mean the same now.
+    /// Whether a statement prepared in an earlier catalog is taken to mean the same in this one.
     fn is_like(self, earlier: Self) -> bool {
         self.changes == earlier.changes && self.now.since(earlier.now) < UNSEEN_MAX
     }
@@ -190,8 +190,8 @@ pub struct Sides<'a> {
     pub max: usize,
     /// Whether session state follows the client: then the server itself reports that there is no such statement.
     pub follows: bool,
-    /// The current moment.
-    pub moment: Moment,
+    /// The catalog as it is now.
+    pub catalog_version: CatalogVersion,
     /// The counters.
     pub tally: &'a mut Tally,
     /// The client's bytes from the body of its message on, as far as they have come.
@@ -323,7 +323,7 @@ impl ServerStatements {
         // A server in a failed transaction would refuse the Parse, so the server has to answer it; and whether it warns of a
         // backslash is known when it has answered the first.
         if sides.exchange.is_in_good_order()
-            && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
+            && self.held.get(&statement.id()).is_some_and(|held| sides.catalog_version.is_like(held.catalog_version))
             && self.has(&statement, 0, sides.exchange.epoch()).is_some()
             && (self.is_confirmed(&statement) || !text.contains(&b'\\'))
         {
@@ -424,8 +424,8 @@ impl ServerStatements {
     fn send_parse(&mut self, statement: &Statement, state: State, before: Vec<u8>, sides: &mut Sides<'_>) {
         write_parse(statement, before, sides);
         let used = self.tick();
-        let (mark, loan, moment) = (statement.mark(), self.loan, sides.moment);
-        self.put(Held { mark, used, state, loan, moment, shape: Shape::default(), born: used });
+        let (mark, loan, catalog_version) = (statement.mark(), self.loan, sides.catalog_version);
+        self.put(Held { mark, used, state, loan, catalog_version, shape: Shape::default(), born: used });
     }
 
     fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
@@ -492,7 +492,7 @@ impl ServerStatements {
     pub fn noticed(&mut self) {
         let Some(&Pending::Parse { statement, step, .. }) = self.pending.front() else { return };
         if let Some(held) = self.sent_as(statement, step) {
-            held.moment = Moment::NEVER;
+            held.catalog_version = CatalogVersion::NEVER;
         }
     }
 

@@ -35,7 +35,7 @@ struct Stage {
     dialect: Rc<[u8]>,
     tracked: Tracked,
     is_settled: bool,
-    moment: Moment,
+    catalog_version: CatalogVersion,
     follows: bool,
     is_by_sql: bool,
 }
@@ -50,7 +50,7 @@ impl Stage {
             dialect: [][..].into(),
             tracked: Tracked::new([]),
             is_settled: true,
-            moment: Moment::default(),
+            catalog_version: CatalogVersion::default(),
             follows: false,
             is_by_sql: false,
         }
@@ -69,7 +69,7 @@ impl Stage {
         let dialect = self.dialect.clone();
         let mut sides = Sides {
             account: &Account::default(),
-            moment: self.moment,
+            catalog_version: self.catalog_version,
             names,
             statement_registry: &mut self.statement_registry,
             exchange,
@@ -226,15 +226,15 @@ fn who_prepares_something_does_not_get_what_was_prepared_before_the_catalog_chan
     t.parse(&mut ann, "a", "select 1");
     t.asked(b"S");
     t.hears(&mut ann, "1Z");
-    for (moment, is_anew) in [
-        (Moment { now: Time::from_secs(29), changes: 0 }, false),
-        (Moment { now: Time::from_secs(30), changes: 0 }, true),
-        (Moment { now: Time::from_secs(31), changes: 0 }, false),
-        (Moment { now: Time::from_secs(31), changes: 1 }, true),
+    for (catalog_version, is_anew) in [
+        (CatalogVersion { now: Time::from_secs(29), changes: 0 }, false),
+        (CatalogVersion { now: Time::from_secs(30), changes: 0 }, true),
+        (CatalogVersion { now: Time::from_secs(31), changes: 0 }, false),
+        (CatalogVersion { now: Time::from_secs(31), changes: 1 }, true),
     ] {
-        t.moment = moment;
+        t.catalog_version = catalog_version;
         let anew = "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1";
-        assert_eq!(t.parse(&mut bob, "b", "select 1"), if is_anew { anew } else { "" }, "{moment:?}");
+        assert_eq!(t.parse(&mut bob, "b", "select 1"), if is_anew { anew } else { "" }, "{catalog_version:?}");
         // A client that has the statement already keeps its meaning.
         assert_eq!(t.bind(&mut bob, "b"), "Bind PGBOUNCER_1");
         t.close(&mut bob, "b");

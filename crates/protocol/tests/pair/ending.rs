@@ -2,7 +2,7 @@
 //!
 //! Always true: the machine's decision is shown in a word, followed by what the server is sent.
 
-use protocol::loan::{Ended, Failed, Life, ServerSession, is_between};
+use protocol::loan::{Ended, Failed, LoanPhase, ServerSession, is_between};
 use protocol::state::Preparation;
 use wire::notice::Notice;
 
@@ -57,17 +57,17 @@ impl Stage {
             self.lines.push(format!("{name} waits for the end of cancel requests"));
             return;
         }
-        match server.life {
-            Life::ProbingAlone(_) => {
+        match server.phase {
+            LoanPhase::ProbingAlone(_) => {
                 let (ended, knowledge) = server.probed_alone(Some(terms));
-                if !matches!(server.life, Life::ProbingAlone(_)) {
+                if !matches!(server.phase, LoanPhase::ProbingAlone(_)) {
                     let has = overrides(server.overrides.as_deref());
                     self.lines.push(format!("{name}, whose client has left, has {has}"));
                 }
                 self.learn(name, knowledge);
                 self.tell_end(name, ended);
             }
-            Life::Free => {}
+            LoanPhase::Free => {}
             _ => {
                 let ended = server.continue_ending();
                 self.tell_end(name, ended);
@@ -119,12 +119,12 @@ impl Stage {
     }
 
     fn tell_end(&mut self, name: &str, ended: Ended) {
-        let life = self.servers.get(name).map(|server: &ServerSession| server.life.phase());
+        let phase = self.servers.get(name).map(|server: &ServerSession| server.phase.kind());
         match ended {
             Ended::Clean => self.lines.push(format!("{name} is free")),
             Ended::Unclean { out, is_cancelled } => {
                 let cancelled = if is_cancelled { ", and is cancelled" } else { "" };
-                self.lines.push(format!("{name} is nobody's, {:?}{cancelled}", life.expect("a server")));
+                self.lines.push(format!("{name} is nobody's, {:?}{cancelled}", phase.expect("a server")));
                 self.to(name, Side::Client, &out);
             }
             Ended::Doomed(why) => self.lines.push(format!("{name} is cancelled, and then closed: {}", why.words())),

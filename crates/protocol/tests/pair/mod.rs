@@ -15,8 +15,8 @@ use base::{Key, Time};
 use notation::{Side, bytes, words};
 use protocol::fault::Fault;
 use protocol::loan::{
-    Answers, ClientSession, Differences, Forwarded, Life, NextStep, Place, Requests, ServerEvent, ServerSession, Texts,
-    begin,
+    Answers, ClientSession, Differences, Forwarded, LoanPhase, NextStep, Place, Requests, ServerEvent, ServerSession,
+    Texts, begin,
 };
 use protocol::prepared::{StatementRegistry, Tally};
 use protocol::server::reset::ResetQuery;
@@ -228,7 +228,7 @@ impl Stage {
     fn lend(&mut self, server_name: &str, client_name: &str) {
         let client = client(&mut self.clients, &mut self.known, &self.tracked, client_name);
         let server = server(&mut self.servers, &mut self.known, &self.tracked, server_name);
-        if !server.exchange.may_end() || server.life.phase() != protocol::loan::Phase::Free {
+        if !server.exchange.may_end() || server.phase.kind() != protocol::loan::LoanPhaseKind::Free {
             self.lines.push(format!("{server_name} is not free"));
             return;
         }
@@ -248,7 +248,7 @@ impl Stage {
         if differences.are_of_settings_only()
             && client.needs_nothing(server, held, &mut self.texts, &self.tracked, &self.function_catalog, self.now)
         {
-            server.life.becomes(Life::Unapplied);
+            server.phase.becomes(LoanPhase::Unapplied);
             self.lines.push("needs nothing".to_owned());
             self.forward_held(client_name);
             return;
@@ -256,11 +256,15 @@ impl Stage {
         let may_go_along = client.says_one_request(held);
         let told = server.apply(client, key(client_name), differences, may_go_along, &self.tracked);
         if told.out.is_empty() {
-            server.life.becomes(Life::Running);
+            server.phase.becomes(LoanPhase::Running);
             self.forward_held(client_name);
             return;
         }
-        server.life.becomes(if told.is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(self.now) });
+        server.phase.becomes(if told.is_along {
+            LoanPhase::ApplyingAlong
+        } else {
+            LoanPhase::ApplyingBefore(self.now)
+        });
         self.to(&server_name, Side::Client, &told.out);
         if told.is_along {
             self.forward_held(client_name);
@@ -293,7 +297,7 @@ impl Stage {
 
     fn hear_client(&mut self, name: &str, said: Vec<u8>) {
         let server = self.loans.get(name).and_then(|server| self.servers.get(server));
-        if server.is_some_and(|server| server.life.is_running()) && !self.held.contains_key(name) {
+        if server.is_some_and(|server| server.phase.is_running()) && !self.held.contains_key(name) {
             self.forward(name, said);
         } else {
             self.held.entry(name.to_owned()).or_default().extend(said);
@@ -384,7 +388,7 @@ impl Stage {
             let mut answers = Answers {
                 tracked: &self.tracked,
                 known: &mut self.known,
-                shares_parameters: server.life.shares_parameters(),
+                shares_parameters: server.phase.shares_parameters(),
                 is_listener: self.is_listener,
                 is_statement_mode: self.is_statement_mode,
                 withholds: self.withholds,
@@ -469,7 +473,7 @@ impl Stage {
     fn say_again(&mut self, name: &str, client: &str) {
         let server = self.servers.get_mut(name).expect("a server");
         self.held.insert(client.to_owned(), server.repeatable.begin_deallocation());
-        server.life.becomes(Life::Deallocating(self.now));
+        server.phase.becomes(LoanPhase::Deallocating(self.now));
         server.exchange.asks_ours();
         self.to(name, Side::Client, &bytes(Side::Client, "Q \"deallocate all\""));
     }
@@ -477,7 +481,7 @@ impl Stage {
     fn caught_up(&mut self, name: &str, client: Option<&str>) {
         let server = self.servers.get_mut(name).expect("a server");
         if !server.exchange.is_ours() {
-            server.life.becomes(Life::Running);
+            server.phase.becomes(LoanPhase::Running);
             server.repeatable.end_deallocation();
             if let Some(client) = client {
                 self.forward_held(client);

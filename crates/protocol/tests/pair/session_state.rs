@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use base::Time;
 use protocol::loan::{
-    ClientSession, Life, Phase, Probed, ProbedState, ServerSession, Terms, apply_effects, conclude,
+    ClientSession, LoanPhase, LoanPhaseKind, Probed, ProbedState, ServerSession, Terms, apply_effects, conclude,
     doubt_what_was_read, shared,
 };
 use protocol::request::is_of_one_statement;
@@ -47,7 +47,7 @@ impl Stage {
             && !self.held.contains_key(client_name)
             && !client.is_torn()
             && !client.is_collecting();
-        let is_plain = server.exchange.is_proven() && !server.repeatable.is_sent() && server.life.is_running();
+        let is_plain = server.exchange.is_proven() && !server.repeatable.is_sent() && server.phase.is_running();
         let Some(session_effects) =
             client.session_effects.as_mut().filter(|session_effects| session_effects.is_asked_for_by_one())
         else {
@@ -63,7 +63,7 @@ impl Stage {
             server.exchange.asks_ours();
             server.creations_asked = self.function_catalog.creations();
             self.lines.push(format!("{server_name} is asked in advance {}", asked(&probe)));
-            server.life.becomes(Life::Foreseeing(Box::new(probe)));
+            server.phase.becomes(LoanPhase::Foreseeing(Box::new(probe)));
         }
     }
 
@@ -78,19 +78,19 @@ impl Stage {
             session_effects.unlistens.is_ready(is_outside, server.exchange.owes_client_nothing());
         }
         let is_next = was_ours || client_name.is_some() && server.exchange.is_ours();
-        if is_next && server.life.comes_to_probe(was_ours).is_some() {
+        if is_next && server.phase.comes_to_probe(was_ours).is_some() {
             self.lines.push(format!("{name} is done with a request, and answers what it was asked"));
             if let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) {
                 doubt_what_was_read(server, client);
             }
             return;
         }
-        match server.life.phase() {
-            Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Deallocating => {
+        match server.phase.kind() {
+            LoanPhaseKind::ApplyingBefore | LoanPhaseKind::ApplyingAlong | LoanPhaseKind::Deallocating => {
                 return self.caught_up(name, client_name);
             }
-            Phase::Unapplied => drop(server.life.becomes(Life::Running)),
-            Phase::Probing => return self.probed(name, client_name),
+            LoanPhaseKind::Unapplied => drop(server.phase.becomes(LoanPhase::Running)),
+            LoanPhaseKind::Probing => return self.probed(name, client_name),
             _ => {}
         }
         let server = self.servers.get_mut(name).expect("a server");
@@ -153,13 +153,13 @@ impl Stage {
         let server = self.servers.get_mut(name).expect("a server");
         server.exchange.asks_ours();
         server.creations_asked = self.function_catalog.creations();
-        server.life.becomes(Life::Probing(Box::new(probe)));
+        server.phase.becomes(LoanPhase::Probing(Box::new(probe)));
     }
 
     /// A server has answered a probe.
     fn probed(&mut self, name: &str, client_name: Option<&str>) {
         let server = self.servers.get_mut(name).expect("a server");
-        let (Some(client_name), Some(probe)) = (client_name, server.life.take_probe()) else { return };
+        let (Some(client_name), Some(probe)) = (client_name, server.phase.take_probe()) else { return };
         let (terms, client, server) = self.parties(client_name, name);
         let concluded = conclude(server, client, *probe, terms);
         let has = settings(client);

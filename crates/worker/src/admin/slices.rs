@@ -177,7 +177,7 @@ impl<I: Io> Worker<I> {
                 ServerStage::Idle if self.wants_check(server) => &mut pool.sv_used,
                 ServerStage::Idle => &mut pool.sv_idle,
                 ServerStage::Lent { .. } => &mut pool.sv_active,
-                ServerStage::Cleaning(_) if word(server.session.life.phase()) == "tested" => &mut pool.sv_tested,
+                ServerStage::Cleaning(_) if word(server.session.phase.kind()) == "tested" => &mut pool.sv_tested,
                 ServerStage::Cleaning(_) => &mut pool.sv_being_canceled,
             };
             *count += 1;

@@ -213,7 +213,7 @@ impl<I: Io> Worker<I> {
                 let client = server.client().and_then(|client| self.clients.get(client));
                 client.map_or("", |client| self.detail_of_client(client))
             }
-            ServerStage::Cleaning(cleaning) => detail(cleaning, server.session.life.phase()),
+            ServerStage::Cleaning(cleaning) => detail(cleaning, server.session.phase.kind()),
         }
     }
 
@@ -254,7 +254,7 @@ impl<I: Io> Worker<I> {
             ServerStage::Idle if self.wants_check(server) => "used",
             ServerStage::Idle => "idle",
             ServerStage::Lent { .. } => "active",
-            ServerStage::Cleaning(_) => word(server.session.life.phase()),
+            ServerStage::Cleaning(_) => word(server.session.phase.kind()),
         };
         let is_at_rest =
             matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) && server.session.exchange.may_end();

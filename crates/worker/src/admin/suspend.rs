@@ -12,7 +12,7 @@ use base::{Key, Time};
 use measure::Closed;
 use pool::{Command, Event, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::Life;
+use protocol::loan::LoanPhase;
 use reactor::{Accepting, Completion, Conn, Io, Level, Receive};
 
 use crate::admission::applicant::LoggingIn;
@@ -259,8 +259,8 @@ impl<I: Io> Worker<I> {
     fn suspend_state_of_server(&self, key: ServerKey) -> SuspendState {
         let Some(server) = self.servers.get(key) else { return SuspendState::Exempt };
         let is_awaited = matches!(
-            server.session.life,
-            Life::ApplyingBefore(_) | Life::Unapplied | Life::Deallocating(_) | Life::Probing(_)
+            server.session.phase,
+            LoanPhase::ApplyingBefore(_) | LoanPhase::Unapplied | LoanPhase::Deallocating(_) | LoanPhase::Probing(_)
         );
         match server.stage {
             ServerStage::Idle => SuspendState::Rests,

@@ -13,7 +13,7 @@ use measure::{Closed, LoginOutcome};
 use pool::{ClientKey, Event, Mode, PoolKey, ServerKey};
 use protocol::client::greeting;
 use protocol::fault::{EndedBy, Fault};
-use protocol::loan::{ClientSession, Life, shared};
+use protocol::loan::{ClientSession, LoanPhase, shared};
 use protocol::state::Overrides;
 use protocol::vars::{Tracked, Vars};
 use reactor::{Io, Receive};
@@ -276,7 +276,7 @@ impl<I: Io> Worker<I> {
         // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
         // cannot be undone.
         assert!(matches!(server.stage, ServerStage::Idle), "a server was to be bound that is not at rest");
-        server.lends(client_key, Life::Running);
+        server.lends(client_key, LoanPhase::Running);
         server.request_time = self.hands.now;
         let (pool, vars) = (server.pool, server.session.vars.clone());
         let totals = &mut self.registry.databases[server.database as usize].totals;

@@ -7,7 +7,7 @@
 //! Not here: what is asked (`probe`), what is done with the answer (`answered`), what a text shows (`protocol::state`).
 
 use pool::{ClientKey, ServerKey};
-use protocol::loan::Life;
+use protocol::loan::LoanPhase;
 use protocol::request::is_of_one_statement;
 use reactor::Io;
 
@@ -20,7 +20,7 @@ pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> b
     let (client, server_session) = (&ready.session, &server.session);
     let is_asked_for =
         client.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_asked_for_by_one());
-    let is_lent = matches!(server.stage, ServerStage::Lent { .. }) && server_session.life.is_running();
+    let is_lent = matches!(server.stage, ServerStage::Lent { .. }) && server_session.phase.is_running();
     let is_alone =
         client.subscriptions.is_none() && ready.held.is_none() && !client.is_torn() && !client.is_collecting();
     let is_plain =
@@ -34,7 +34,7 @@ impl Server {
     pub(crate) fn comes_to_probe(&mut self, was_ours: bool) -> bool {
         let is_lent = matches!(self.stage, ServerStage::Lent { .. });
         let is_next = was_ours || is_lent && self.session.exchange.is_ours();
-        is_next && self.session.life.comes_to_probe(was_ours).is_some()
+        is_next && self.session.phase.comes_to_probe(was_ours).is_some()
     }
 }
 
@@ -48,7 +48,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         server.ask(&mut self.hands.io, &probe.question());
         server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
-        server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
+        server.session.phase.becomes(LoanPhase::Foreseeing(Box::new(probe)));
     }
 
     /// A server is taken over from another process, which has sent a probe behind a request: what the client sends
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
         let Some(mut probe) = self.question_of(server_key, client_key) else { return };
         probe.cancel();
         if let Some(server) = self.servers.get_mut(server_key) {
-            server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
+            server.session.phase.becomes(LoanPhase::Foreseeing(Box::new(probe)));
         }
     }
 }

@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_affinity_hold(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let ServerStage::Lent { client: client_key } = server.stage else { return };
-        if !server.session.life.is_running() {
+        if !server.session.phase.is_running() {
             return;
         }
         let Some(ready) = self.clients.ready_mut(client_key) else { return };

@@ -4,7 +4,7 @@
 //! Not here: what is asked or set (`probe`, `catch_up`), errors (`own_errors`).
 
 use pool::{ClientKey, ServerKey};
-use protocol::loan::{Life, Probed, ProbedState, conclude, differ, doubt_what_was_read};
+use protocol::loan::{LoanPhase, Probed, ProbedState, conclude, differ, doubt_what_was_read};
 use protocol::state::ANSWER_BYTES_MAX;
 use reactor::{Io, Level};
 
@@ -21,11 +21,11 @@ impl<I: Io> Worker<I> {
         if server.session.exchange.is_ours() {
             return;
         }
-        if matches!(server.session.life, Life::Unapplied) {
+        if matches!(server.session.phase, LoanPhase::Unapplied) {
             self.end_unapplied(server_key, client_key);
             return;
         }
-        server.session.life.becomes(Life::Running);
+        server.session.phase.becomes(LoanPhase::Running);
         if server.session.repeatable.end_deallocation() {
             self.catch_up(server_key, client_key, self.hands.now);
             return;
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
         {
             session_effects.leave();
         }
-        server.session.life.becomes(Life::Running);
+        server.session.phase.becomes(LoanPhase::Running);
         self.end_loan_if_over(server_key, client_key);
         // If the loan goes on, the server is sent the settings before any other request.
         let is_lent = |server: &&mut Server| server.client() == Some(client_key);
@@ -94,7 +94,7 @@ impl<I: Io> Worker<I> {
             // This was the answer to a stray Sync.
             return;
         }
-        let Some(mut probe) = server.session.life.take_probe() else { return };
+        let Some(mut probe) = server.session.phase.take_probe() else { return };
         if probe.is_of_nothing() {
             self.listener_has_caught_up(server_key, client_key);
             return;

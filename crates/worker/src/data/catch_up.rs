@@ -12,7 +12,7 @@ use std::rc::Rc;
 use base::Time;
 use measure::Phase;
 use pool::{ClientKey, Mode, ServerKey};
-use protocol::loan::{Differences, Life, StateMessages};
+use protocol::loan::{Differences, LoanPhase, StateMessages};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 
@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn catches_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) -> bool {
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let Some(server) = self.servers.get_mut(server_key) else { return false };
-        if server.session.life.probe().is_some() {
+        if server.session.phase.probe().is_some() {
             // A probe was sent meanwhile; the settings are sent after its answer.
             return false;
         }
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
             Differences::of(&server.session, &ready.session, &self.hands.active.tracked, follows, function_catalog);
         if differences.are_none() {
             server.session.applies_nothing(&ready.session);
-            server.lends(client_key, Life::Running);
+            server.lends(client_key, LoanPhase::Running);
             return true;
         }
         if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
@@ -70,10 +70,10 @@ impl<I: Io> Worker<I> {
         let StateMessages { out, is_along, texts } =
             server.session.apply(&ready.session, client_key, differences, may_go_along, &self.hands.active.tracked);
         if out.is_empty() {
-            server.lends(client_key, Life::Running);
+            server.lends(client_key, LoanPhase::Running);
             return true;
         }
-        server.lends(client_key, if is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(since) });
+        server.lends(client_key, if is_along { LoanPhase::ApplyingAlong } else { LoanPhase::ApplyingBefore(since) });
         ready.meter.division.go_on(self.hands.now, Phase::Waiting, Phase::Settings);
         self.hands.io.send(server.conn, out.into());
         let along = if is_along { ready.pop_held() } else { None };
@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
     fn lend_unapplied(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        server.lends(client_key, Life::Unapplied);
+        server.lends(client_key, LoanPhase::Unapplied);
         if let Some(request) = ready.pop_held() {
             self.forward(client_key, server_key, request);
         }

@@ -39,12 +39,12 @@ pub struct ClaimProgress {
     pub(super) claim: Claim,
     /// The address of the server that executes it.
     pub(super) address: Address,
-    pub(super) phase: Phase,
+    pub(super) phase: ClaimPhase,
 }
 
 /// How far such a statement has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum ClaimPhase {
     /// PostgreSQL has neither refused nor executed it yet; with the client as log lines name it.
     Waits(Subject),
     /// It has been executed.
@@ -153,7 +153,7 @@ impl<I: Io> Worker<I> {
         if self.hands.now.since(claimed.since) < PATIENCE {
             self.hands.timers.insert(claimed.next, Timer::Claim(key));
         }
-        let phase = Phase::Waits(self.client_prefix(key));
+        let phase = ClaimPhase::Waits(self.client_prefix(key));
         self.post_claim_progress(ClaimProgress { claim, address, phase });
     }
 
@@ -162,7 +162,7 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready(key) else { return };
         let (Link::Loan(server), Some(claimed)) = (ready.link, &ready.claimed) else { return };
         let Some(address) = self.servers.get(server).and_then(|server| server.address.clone()) else { return };
-        self.post_claim_progress(ClaimProgress { claim: claimed.claim.clone(), address, phase: Phase::Done });
+        self.post_claim_progress(ClaimProgress { claim: claimed.claim.clone(), address, phase: ClaimPhase::Done });
     }
 
     fn post_claim_progress(&self, progress: ClaimProgress) {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use measure::Phase;
 use pool::{Mode, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Answers, Life, Place, ServerEvent, ToClient};
+use protocol::loan::{Answers, LoanPhase, Place, ServerEvent, ToClient};
 use reactor::{Chunk, Conn, Io};
 
 use crate::data::client::{Client, ClientStage, subscriptions_and_session_effects};
@@ -155,7 +155,7 @@ impl<I: Io> Worker<I> {
         let withholds = self.withholds(key);
         let server = self.servers.get_mut(key)?;
         let (client_key, shares_parameters) = match server.stage {
-            ServerStage::Lent { client } => (Some(client), server.session.life.shares_parameters()),
+            ServerStage::Lent { client } => (Some(client), server.session.phase.shares_parameters()),
             _ => (None, false),
         };
         let client = client_key.and_then(|client| self.clients.get_mut(client));
@@ -223,11 +223,14 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            ServerStage::Lent { client } => match server.session.life {
-                Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Unapplied | Life::Deallocating(_) => {
+            ServerStage::Lent { client } => match server.session.phase {
+                LoanPhase::ApplyingBefore(_)
+                | LoanPhase::ApplyingAlong
+                | LoanPhase::Unapplied
+                | LoanPhase::Deallocating(_) => {
                     self.caught_up(key, client);
                 }
-                Life::Probing(_) => self.probed(key, client),
+                LoanPhase::Probing(_) => self.probed(key, client),
                 _ => self.end_loan_if_over(key, client),
             },
             ServerStage::Cleaning(_) => self.continue_cleanup(key),

@@ -161,7 +161,7 @@ impl<I: Io> Worker<I> {
     /// Receives the next buffer from such a server, or everything as before when its answer is complete.
     pub(crate) fn receive_next(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.is_slowed = server.session.life.probe().is_some_and(|probe| probe.reads_functions());
+        server.is_slowed = server.session.phase.probe().is_some_and(|probe| probe.reads_functions());
         if server.is_paused || server.is_silenced() {
             return;
         }

@@ -24,8 +24,8 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
         ready.link = Link::None;
         // A probe that asks nothing needs no answer.
-        if server.session.life.probe().is_some_and(Probe::is_of_nothing) {
-            server.session.life.take_probe();
+        if server.session.phase.probe().is_some_and(Probe::is_of_nothing) {
+            server.session.phase.take_probe();
         }
         server.session.repeatable.forget();
         if is_nobody_elses(server.dedicated.is_some(), server.session.exchange.may_end()) {

@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_gone(&mut self, key: ServerKey) {
         let why = "server conn crashed?";
         let Some(server) = self.servers.get(key) else { return };
-        let (waits_since, has_said_all) = (server.session.life.waits_since(), server.session.has_said_all());
+        let (waits_since, has_said_all) = (server.session.phase.waits_since(), server.session.has_said_all());
         match server.stage {
             ServerStage::Lent { client } => match waits_since {
                 Some(since) => self.lose_before_use(key, client, since, why),

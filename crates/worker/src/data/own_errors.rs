@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);
         let what = match (&server.stage, is_ours) {
-            (ServerStage::Introducing, true) if server.session.life.probe().is_none() => {
+            (ServerStage::Introducing, true) if server.session.phase.probe().is_none() => {
                 "error while executing exec_on_query"
             }
             (_, true) => "error in a query of our own",
@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
         let of_pool = settings.server_reset_query.as_ref().map(|reset| reset.at_work(exchange.owed()));
         let statement = match &server.stage {
             ServerStage::Cleaning(cleaning) if cleaning.query() == Some(Query::Reset) => of_pool,
-            _ => server.session.life.resets(exchange),
+            _ => server.session.phase.resets(exchange),
         };
         let Some(statement) = statement.map(Box::<str>::from) else { return false };
         let place = self.registry.pool_mut(server.pool);
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
     /// A query of our own failed.
     fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let since = server.session.life.waits_since().unwrap_or(self.hands.now);
+        let since = server.session.phase.waits_since().unwrap_or(self.hands.now);
         let failed = server.session.ours_failed(notice.sqlstate == QUERY_CANCELED);
         match (&server.stage, failed) {
             (&ServerStage::Lent { client }, Failed::CancelledAlong) => {

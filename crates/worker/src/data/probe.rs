@@ -11,7 +11,7 @@ use base::Time;
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Life, Terms, Unlendable, apply_effects};
+use protocol::loan::{LoanPhase, Terms, Unlendable, apply_effects};
 use protocol::state::Probe;
 use protocol::vars::Vars;
 use reactor::{Io, Level};
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
         probes.iter_mut().zip(probe.asks_for()).for_each(|(count, is_asked)| *count += u64::from(is_asked));
         server.session.exchange.asks_ours();
         server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
-        server.session.life.becomes(Life::Probing(Box::new(probe)));
+        server.session.phase.becomes(LoanPhase::Probing(Box::new(probe)));
         server.request_time = self.hands.now;
         self.hands.io.send(server.conn, out.into());
     }

@@ -5,7 +5,7 @@
 //! Not here: which requests are repeated, and from which message on (`protocol::prepared`).
 
 use pool::ServerKey;
-use protocol::loan::Life;
+use protocol::loan::LoanPhase;
 use reactor::{Chunk, Io, Level};
 
 use crate::data::cancelled::write_cancelled;
@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
         }
         let bytes = server.session.repeatable.begin_deallocation();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
-        server.session.life.becomes(Life::Deallocating(self.hands.now));
+        server.session.phase.becomes(LoanPhase::Deallocating(self.hands.now));
         server.ask(&mut self.hands.io, "DEALLOCATE ALL");
         server.session.preparing = Box::default();
         self.uncount(key);

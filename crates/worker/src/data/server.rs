@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::Time;
 use measure::Opened;
 use pool::{AffinityHold, ClientKey, Fingerprint, PoolKey};
-use protocol::loan::{Life, ServerSession};
+use protocol::loan::{LoanPhase, ServerSession};
 use protocol::server::login::ServerLogin;
 use protocol::state::Overrides;
 use protocol::vars::Vars;
@@ -184,16 +184,16 @@ impl Server {
     }
 
     /// Lends the server to this client, or continues its loan in the given phase.
-    pub(crate) fn lends(&mut self, client: ClientKey, life: Life) {
-        debug_assert!(self.session.life.probe().is_none(), "a server was to be lent that is asked something");
+    pub(crate) fn lends(&mut self, client: ClientKey, phase: LoanPhase) {
+        debug_assert!(self.session.phase.probe().is_none(), "a server was to be lent that is asked something");
         self.stage = ServerStage::Lent { client };
-        self.session.life.becomes(life);
+        self.session.phase.becomes(phase);
     }
 
     /// The loan is over, and the server is clean.
     pub(crate) fn comes_to_rest(&mut self) {
         self.stage = ServerStage::Idle;
-        self.session.life.becomes(Life::Free);
+        self.session.phase.becomes(LoanPhase::Free);
     }
 
     /// The client that has the server.

@@ -15,7 +15,7 @@ use reactor::{Address, Io, Level, Subject};
 use route::Claim;
 
 use crate::data::catalog::FunctionsMade;
-use crate::data::claims::{ClaimProgress, Phase};
+use crate::data::claims::{ClaimPhase, ClaimProgress};
 use crate::data::server::ServerStage;
 use crate::upstream::host_names::fixed_address;
 use crate::worker::Worker;
@@ -24,8 +24,8 @@ impl<I: Io> Worker<I> {
     /// A client of some worker has sent such a statement.
     pub(crate) fn follow_claim(&mut self, progress: &ClaimProgress) {
         match &progress.phase {
-            Phase::Waits(client) => self.vacate(&progress.claim, &progress.address, client),
-            Phase::Done => {
+            ClaimPhase::Waits(client) => self.vacate(&progress.claim, &progress.address, client),
+            ClaimPhase::Done => {
                 // Servers of the old database are gone. Nothing is known of what new servers report and can do, and a
                 // login that failed for lack of the database may succeed now.
                 for number in

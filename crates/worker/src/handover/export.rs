@@ -9,7 +9,7 @@
 use measure::Closed;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
-use protocol::loan::{Life, SetParameters};
+use protocol::loan::{LoanPhase, SetParameters};
 use protocol::prepared::Gathered;
 use protocol::state::{Hold, Kind, Policy};
 use protocol::vars::Vars;
@@ -139,8 +139,8 @@ impl<I: Io> Worker<I> {
             None => true,
             Some(server) => self.servers.get(server).is_some_and(|server| {
                 // Queries of ours in front of a request are answered with it, in whichever process the server is by then.
-                let life = &server.session.life;
-                let may_go = matches!(life, Life::Running | Life::Foreseeing(_) | Life::ApplyingAlong);
+                let phase = &server.session.phase;
+                let may_go = matches!(phase, LoanPhase::Running | LoanPhase::Foreseeing(_) | LoanPhase::ApplyingAlong);
                 matches!(server.stage, ServerStage::Lent { .. })
                     && may_go
                     && server.security.is_none()
@@ -284,7 +284,7 @@ impl<I: Io> Worker<I> {
             collected: server.session.collected.as_slice().into(),
             times: (born.0, since.0),
             is_obsolete: self.pools.is_obsolete(key),
-            is_asked_in_advance: matches!(server.session.life, Life::Foreseeing(_)),
+            is_asked_in_advance: matches!(server.session.phase, LoanPhase::Foreseeing(_)),
         })
     }
 

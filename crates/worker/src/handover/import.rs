@@ -17,7 +17,7 @@ use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::client::statuses::Statuses;
 use protocol::fault::{EndedBy, Fault};
-use protocol::loan::{ClientSession, Collected, Life, SequenceOwner, shared};
+use protocol::loan::{ClientSession, Collected, LoanPhase, SequenceOwner, shared};
 use protocol::prepared::{Account, Names, PackedStatement, ServerStatements, Statement, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
@@ -387,7 +387,7 @@ impl<I: Io> Worker<I> {
         server.session.is_applied_along = true;
         let is_along = server.session.exchange.has_ours_along();
         match client {
-            Some(client) => server.lends(client, if is_along { Life::ApplyingAlong } else { Life::Running }),
+            Some(client) => server.lends(client, if is_along { LoanPhase::ApplyingAlong } else { LoanPhase::Running }),
             None => server.comes_to_rest(),
         }
         let (pool, xact_since) = (server.pool, server.xact_since);

@@ -17,7 +17,7 @@ pub use crate::admission::questions::SystemUser;
 pub use crate::admission::questions::{ExternalAuth, PasswordQuestion, Verdict};
 pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
 pub use crate::data::catalog::FunctionsMade;
-pub use crate::data::claims::{ClaimProgress, Phase};
+pub use crate::data::claims::{ClaimPhase, ClaimProgress};
 pub use crate::handover::divide::Import;
 pub use crate::handover::parcel::{Cursor, Export, Imports, Pair, Parcel};
 pub use crate::limits::rate_limits::RateLimits;

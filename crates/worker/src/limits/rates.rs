@@ -8,7 +8,7 @@
 use auth::ScramKeys;
 use base::Key;
 use measure::Phase;
-use pool::{Admission, Mode, Moment, RateRule, Shortage, millis};
+use pool::{Admission, Mode, RateRule, RateStage, Shortage, millis};
 use protocol::fault::Fault;
 use protocol::loan::RequestFate;
 use reactor::{Io, Level, Receive};
@@ -28,8 +28,9 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// New rules have come into force: the delayed clients are woken one after the other.
     pub(crate) fn renew_rates(&mut self) {
-        let is_any = |moment| self.hands.active.settings.rate_limits.values().any(|rule| rule.moment() == moment);
-        let (knocks, logins, transactions) = (is_any(Moment::Knocks), is_any(Moment::LogsIn), is_any(Moment::Begins));
+        let is_any = |stage| self.hands.active.settings.rate_limits.values().any(|rule| rule.stage() == stage);
+        let (knocks, logins, transactions) =
+            (is_any(RateStage::Knocks), is_any(RateStage::LogsIn), is_any(RateStage::Begins));
         let rating = &mut self.limits.rating;
         (rating.counts_knocks, rating.counts_logins, rating.counts_transactions) = (knocks, logins, transactions);
         rating.delayed.wake_all(self.hands.now);
@@ -48,7 +49,7 @@ impl<I: Io> Worker<I> {
         if *login.request().database == *CONSOLE && self.is_admin(&login.request().user) {
             return true;
         }
-        let is_admitted = self.is_admitted(key, Moment::Knocks, Comes::Anew);
+        let is_admitted = self.is_admitted(key, RateStage::Knocks, Comes::Anew);
         if let Some(login) = self.clients.login_mut(key) {
             login.wait_for(if is_admitted { LoginWait::Slot } else { LoginWait::RateBeforeProof });
         }
@@ -64,7 +65,7 @@ impl<I: Io> Worker<I> {
             return Some(keys);
         };
         login.wait_for(LoginWait::RateAfterProof(keys));
-        self.is_admitted(key, Moment::LogsIn, Comes::Anew).then(|| self.take_shown_keys(key))
+        self.is_admitted(key, RateStage::LogsIn, Comes::Anew).then(|| self.take_shown_keys(key))
     }
 
     pub(crate) fn take_shown_keys(&mut self, key: Key) -> Option<ScramKeys> {
@@ -74,7 +75,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a client without a server may begin a transaction.
     pub(crate) fn may_begin(&mut self, key: Key) -> bool {
-        !self.is_rated(key) || self.is_admitted(key, Moment::Begins, Comes::Anew)
+        !self.is_rated(key) || self.is_admitted(key, RateStage::Begins, Comes::Anew)
     }
 
     /// Whether the requests of a client are forwarded one by one: where transactions are counted, the beginning of each
@@ -91,19 +92,19 @@ impl<I: Io> Worker<I> {
         let rules = self.hands.active.settings.rate_limits.values();
         ready.replication.is_none()
             && self.subject(key).is_some_and(|subject| {
-                rules.into_iter().any(|rule| rule.moment() == Moment::Begins && rule.only.is_about(&subject))
+                rules.into_iter().any(|rule| rule.stage() == RateStage::Begins && rule.only.is_about(&subject))
             })
     }
 
-    pub(crate) fn admit(&self, key: Key, moment: Moment, is_again: bool) -> Admission {
+    pub(crate) fn admit(&self, key: Key, stage: RateStage, is_again: bool) -> Admission {
         let Some(subject) = self.subject(key) else { return Admission::Admitted };
         let is_queued = |bucket| self.limits.rating.delayed.is_queued(bucket);
-        self.hands.active.rates.rates().admit(self.hands.now, moment, &subject, is_again, &is_queued)
+        self.hands.active.rates.rates().admit(self.hands.now, stage, &subject, is_again, &is_queued)
     }
 
     /// Whether a client is admitted. If not, it is delayed, or has got its error.
-    pub(crate) fn is_admitted(&mut self, key: Key, moment: Moment, comes: Comes) -> bool {
-        match self.admit(key, moment, comes != Comes::Anew) {
+    pub(crate) fn is_admitted(&mut self, key: Key, stage: RateStage, comes: Comes) -> bool {
+        match self.admit(key, stage, comes != Comes::Anew) {
             Admission::Admitted => return true,
             Admission::Delayed(shortage) => self.delay(key, &shortage, comes),
             Admission::Rejected(shortage) => self.reject(key, &shortage),

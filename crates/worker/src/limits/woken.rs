@@ -5,7 +5,7 @@
 //! Not here: which clients are delayed (`rates`).
 
 use base::{Key, Time};
-use pool::{Admission, Moment, Relief, Ticket};
+use pool::{Admission, RateStage, Relief, Ticket};
 use reactor::{Io, Level};
 
 use crate::admission::applicant::LoginWait;
@@ -18,7 +18,7 @@ impl<I: Io> Worker<I> {
     /// delayed if necessary.
     pub(crate) fn begin_here(&mut self, key: Key, since: Time) {
         let is_rated = self.limits.rating.counts_transactions && self.is_rated(key);
-        match is_rated.then(|| self.admit(key, Moment::Begins, false)) {
+        match is_rated.then(|| self.admit(key, RateStage::Begins, false)) {
             None | Some(Admission::Admitted) => self.want_again(key, since),
             // No message may be sent before all clients resume: a client that is to be rejected is told when it is woken.
             Some(Admission::Delayed(shortage) | Admission::Rejected(shortage)) => {
@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
         match &client.stage {
             ClientStage::Ready(Ready { link: Link::Delayed(since), .. }) => {
                 let since = *since;
-                if !self.is_rated(key) || self.is_admitted(key, Moment::Begins, comes) {
+                if !self.is_rated(key) || self.is_admitted(key, RateStage::Begins, comes) {
                     self.want_again(key, since);
                 } else {
                     self.skip_rejected(key);
@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             ClientStage::Login(login) if matches!(login.waits(), LoginWait::RateBeforeProof) => {
-                if self.is_admitted(key, Moment::Knocks, comes)
+                if self.is_admitted(key, RateStage::Knocks, comes)
                     && let Some(login) = self.clients.login_mut(key)
                 {
                     login.wait_for(LoginWait::Slot);
@@ -80,7 +80,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             ClientStage::Login(_) => {
-                if self.is_admitted(key, Moment::LogsIn, comes) {
+                if self.is_admitted(key, RateStage::LogsIn, comes) {
                     let keys = self.take_shown_keys(key);
                     self.come_in(key, keys);
                 }

@@ -83,8 +83,9 @@ impl<I: Io> Worker<I> {
         }
         let Some(server_key) = self.server_for_all(database) else { return };
         let Some(server) = self.servers.get(server_key) else { return };
-        let is_free =
-            server.session.life.is_running() && server.session.cancels_sent == 0 && server.session.exchange.is_proven();
+        let is_free = server.session.phase.is_running()
+            && server.session.cancels_sent == 0
+            && server.session.exchange.is_proven();
         let listener = server.client().and_then(|client| self.clients.ready(client));
         let is_torn = listener.is_none_or(|ready| ready.session.is_torn() || ready.session.is_collecting());
         let is_at_rest = server.session.exchange.may_end() && matches!(server.stage, ServerStage::Lent { .. });

@@ -207,7 +207,7 @@ impl<I: Io> Worker<I> {
             && self
                 .servers
                 .get(server)
-                .is_some_and(|server| server.session.exchange.may_end() && server.session.life.probe().is_none())
+                .is_some_and(|server| server.session.exchange.may_end() && server.session.phase.probe().is_none())
         {
             self.notify.backlog.costs(
                 ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count())

@@ -11,7 +11,7 @@ use config::CheckQuery;
 use measure::Closed;
 use pool::{Event, Fingerprint, PoolKey, Pools, Return, ServerKey};
 use protocol::exchange::Exchange;
-use protocol::loan::{Ended, Life, Phase};
+use protocol::loan::{Ended, LoanPhase, LoanPhaseKind};
 use protocol::server::reset::ResetQuery;
 use reactor::Io;
 use wire::write;
@@ -109,9 +109,9 @@ impl<I: Io> Worker<I> {
     fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
-        let is_wanted = match server.session.life {
-            Life::CleaningUp(_) => server.session.exchange.is_running(),
-            Life::Doomed(_) => {
+        let is_wanted = match server.session.phase {
+            LoanPhase::CleaningUp(_) => server.session.exchange.is_running(),
+            LoanPhase::Doomed(_) => {
                 cleaning.heard.take_if(|_| !was_sent);
                 true
             }
@@ -129,7 +129,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
         cleaning.cancel_again = None;
-        if let Life::Doomed(why) = server.session.life {
+        if let LoanPhase::Doomed(why) = server.session.phase {
             let before = cleaning.heard.replace(server.last_received);
             // A server that stays silent after the signal waits for the rest of a message, or handles the signal
             // without our help.
@@ -153,12 +153,12 @@ impl<I: Io> Worker<I> {
         // The server answers, so it does not hang. Further queries that the client had pipelined may have to be
         // cancelled as well.
         cleaning.is_hurried = false;
-        let (ended, knowledge) = match server.session.life {
-            Life::ProbingAlone(_) => {
+        let (ended, knowledge) = match server.session.phase {
+            LoanPhase::ProbingAlone(_) => {
                 let place = self.registry.pool(server.pool);
                 let told =
                     server.session.probed_alone(place.map(|place| terms(place, &self.hands.active, self.hands.now)));
-                if matches!(server.session.life, Life::CleaningUp(_)) {
+                if matches!(server.session.phase, LoanPhase::CleaningUp(_)) {
                     // The cleanup queries that follow the probe get a deadline of their own.
                     *cleaning = Cleaning::new(self.hands.now, server.last_received, None);
                 }
@@ -190,7 +190,7 @@ impl<I: Io> Worker<I> {
             ServerStage::Cleaning(_) => self.continue_cleanup(key),
             ServerStage::Lent { client, .. } => {
                 let client = *client;
-                if server.session.exchange.may_end() && server.session.life.probe().is_none() && self.is_marked(client)
+                if server.session.exchange.may_end() && server.session.phase.probe().is_none() && self.is_marked(client)
                 {
                     self.end_loan_if_over(key, client);
                 }
@@ -267,21 +267,21 @@ impl Cleaning {
 }
 
 /// Describes the cleanup on the console, in more detail than PgBouncer's states.
-pub(crate) fn detail(cleaning: &Cleaning, phase: Phase) -> &'static str {
+pub(crate) fn detail(cleaning: &Cleaning, phase: LoanPhaseKind) -> &'static str {
     match (cleaning.query, phase) {
         (Some(Query::Reset), _) => "server_reset_query runs",
         (Some(Query::Check), _) => "server_check_query runs",
-        (None, Phase::ProbingAlone) => "its client has left, it is asked what its session keeps",
-        (None, Phase::AwaitingCancels) => "is clean, a cancel request at it is not over",
-        (None, Phase::Doomed) => "is closed when its query has ended",
+        (None, LoanPhaseKind::ProbingAlone) => "its client has left, it is asked what its session keeps",
+        (None, LoanPhaseKind::AwaitingCancels) => "is clean, a cancel request at it is not over",
+        (None, LoanPhaseKind::Doomed) => "is closed when its query has ended",
         (None, _) => "its client has left, it is made clean",
     }
 }
 
 /// The state of the server on the console, in PgBouncer's words.
-pub(crate) fn word(phase: Phase) -> &'static str {
+pub(crate) fn word(phase: LoanPhaseKind) -> &'static str {
     match phase {
-        Phase::CleaningUp | Phase::AwaitingCancels | Phase::Doomed => "being_canceled",
+        LoanPhaseKind::CleaningUp | LoanPhaseKind::AwaitingCancels | LoanPhaseKind::Doomed => "being_canceled",
         _ => "tested",
     }
 }

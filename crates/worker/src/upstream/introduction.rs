@@ -75,7 +75,7 @@ impl<I: Io> Worker<I> {
     /// `connect_query` or the probe of the initial state has been answered.
     pub(crate) fn introduced(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if let Some(probe) = server.session.life.take_probe() {
+        if let Some(probe) = server.session.phase.take_probe() {
             // If this probe has failed, the server becomes ready all the same, and its first client gets the error.
             let seen = probe.end();
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());

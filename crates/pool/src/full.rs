@@ -80,7 +80,13 @@ impl Pool {
             && self.dedicated.is_empty()
             && self.outside_size.is_none()
             && self.reserve_from(tables).is_none_or(|from| from > now)
+            && !self.takes_reserve_at_once(now)
             && quotas.are_calm(self.database, self.user)
+    }
+
+    /// Whether a client need not wait before the reserve is used for it.
+    fn takes_reserve_at_once(&self, now: Time) -> bool {
+        self.limits.reserve_max > 0 && self.limits.reserve_after.is_some_and(|after| now + after <= now)
     }
 
     /// When a full pool has to be looked at again.
@@ -156,6 +162,9 @@ mod tests {
         assert!(pools.next_deadline().is_some_and(|due| due <= Time(5_000_003)));
         assert!(!queue(&mut pools, pool, 5_000_003, 2));
         assert_eq!(pools.pass_on(Time(5_000_003), server, SAME), None);
+        let (mut pools, pool, _) = full_pool(in_transactions());
+        pools.set_limits(Time(4), pool, Limits { reserve_after: Some(Duration::ZERO), ..reserve }, &mut Vec::new());
+        assert!(!queue(&mut pools, pool, 5, 0), "the reserve is for whoever comes");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use base::Time;
 
 use crate::pool::{Pool, Tables};
-use crate::slot::{Move, Slot};
+use crate::slot::Slot;
 use crate::{Command, ServerKey};
 
 /// A server that is taken over from another process.
@@ -41,7 +41,7 @@ impl Pool {
         (slot.born, slot.since) = (imported.born, imported.since);
         let server = self.servers.arrive(&mut tables.slots, slot);
         if imported.is_lent {
-            self.servers.shift(&mut tables.slots, server, Move::Attach, now);
+            self.lends(now, tables, server);
         } else {
             self.rest(tables, server);
         }

@@ -76,6 +76,15 @@ pub(crate) struct Meter {
     application: Option<(Rc<Vars>, Option<Key>)>,
 }
 
+impl Meter {
+    /// Whether the application is known for which a transaction of a client with these parameters counts.
+    #[inline]
+    pub(crate) fn is_known(&self, vars: &Rc<Vars>, applications: &Applications) -> bool {
+        let is_it = |place: &Option<Key>| place.is_none_or(|place| applications.has(place));
+        self.application.as_ref().is_some_and(|(named_by, place)| Rc::ptr_eq(named_by, vars) && is_it(place))
+    }
+}
+
 /// Applications: an application is all clients with the same database, user and `application_name`.
 #[derive(Debug)]
 pub(crate) struct Applications {
@@ -170,10 +179,7 @@ impl<I: Io> Worker<I> {
         let place = self.registry.pool_mut(ready.pool)?;
         place.measured.add(&spent);
         let vars = &ready.session.vars;
-        let is_known = |(named_by, place): &&(Rc<Vars>, Option<Key>)| {
-            Rc::ptr_eq(named_by, vars) && place.is_none_or(|place| self.applications.has(place))
-        };
-        let known = ready.meter.application.as_ref().filter(is_known);
+        let known = ready.meter.application.as_ref().filter(|_| ready.meter.is_known(vars, &self.applications));
         let application = match known {
             Some((_, application)) => *application,
             None => {

@@ -1,8 +1,8 @@
 //! The main loop of a worker: wait, apply, settle, flush.
 //!
 //! Always true: the clock is read once a turn, and everything in that turn uses this time; what a machine wants done is
-//! queued and carried out after the event that caused it, never while it is handled; log lines are handed over before
-//! the answers that they explain are flushed.
+//! queued and carried out after the event that caused it, except where a loan ends and the next one begins at once
+//! (`data::end_at_once`); log lines are handed over before the answers that they explain are flushed.
 //! Not here: what an event means to a client (`data::hear`, `admission`), to a server (`data::converse`, `upstream`) or
 //! to a pool (crate `pool`); how the commands of the pools are carried out (`settle`).
 

@@ -1,4 +1,5 @@
-//! An answer that arrives whole and ends a loan: it is given to the client, and the server is returned, where it is received.
+//! An answer that arrives whole and is all that its client waits for: it is given to the client where it is received, and if it
+//! ends the loan, the server is returned there.
 //!
 //! Always true: nothing is done here that `converse`, `loan_over` and `settle` would not do for the same bytes, in the same order;
 //! where anybody else looks at the answer, or the server needs anything before its next loan, it goes their way.
@@ -10,15 +11,16 @@ use measure::Phase;
 use pool::{ClientKey, Command, Mode, ServerKey};
 use protocol::loan::{Place, hear_plain, rests_as_it_is};
 use reactor::{Chunk, Io};
+use wire::backend::TxStatus;
 
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::flow::unpinned_for;
 use crate::data::server::{Server, ServerStage};
 use crate::lookups::QUEUE_BYTES_MARK;
-use crate::planted::{has_plain_ways, is_too_slow};
+use crate::planted::has_plain_ways;
 use crate::worker::Worker;
 
-/// Bytes of a server that do not end its loan at once.
+/// Bytes of a server that are not dealt with at once.
 struct GoesOn {
     chunk: Chunk,
     /// How far they have been looked at.
@@ -27,11 +29,16 @@ struct GoesOn {
     is_ready: bool,
 }
 
-/// A loan that has ended.
-struct Over {
-    client: ClientKey,
-    /// The client that has the server next, and for how long it has waited.
-    next: Option<(ClientKey, Duration)>,
+/// A request that has been answered at once.
+enum Answered {
+    /// It stands in a transaction, which goes on.
+    InTransaction,
+    /// It was the last of the loan.
+    Over {
+        client: ClientKey,
+        /// The client that has the server next, and for how long it has waited.
+        next: Option<(ClientKey, Duration)>,
+    },
 }
 
 impl<I: Io> Worker<I> {
@@ -39,7 +46,8 @@ impl<I: Io> Worker<I> {
     #[inline]
     pub(super) fn answer_at_once(&mut self, server: ServerKey, chunk: Chunk) {
         match self.end_at_once(server, chunk) {
-            Ok(Over { client, next }) => {
+            Ok(Answered::InTransaction) => self.arm_server(server),
+            Ok(Answered::Over { client, next }) => {
                 if let Some(spent) = self.count_transaction(client) {
                     self.end_course(client, &spent);
                 }
@@ -65,9 +73,9 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Gives the client an answer that is all it has waited for, and returns its server. Otherwise returns how far the bytes have
-    /// been looked at.
-    fn end_at_once(&mut self, server_key: ServerKey, chunk: Chunk) -> Result<Over, GoesOn> {
+    /// Gives the client an answer that is all it has waited for, and returns its server if the transaction is over. Otherwise
+    /// returns how far the bytes have been looked at.
+    fn end_at_once(&mut self, server_key: ServerKey, chunk: Chunk) -> Result<Answered, GoesOn> {
         let mut goes_on = GoesOn { chunk, place: Place::default(), is_ready: false };
         let settings = &self.hands.active.settings;
         let is_looked_at = settings.session_verify || settings.log_min_duration_transaction.is_some();
@@ -93,6 +101,7 @@ impl<I: Io> Worker<I> {
             && ready.has_loan_of(server_key)
             && server.answers_only_its_client()
             && ready.asks_only_its_server()
+            && ready.meter.is_known(&ready.session.vars, &self.applications)
             && !database.listening.has_session();
         if !may_end {
             return Err(goes_on);
@@ -100,10 +109,22 @@ impl<I: Io> Worker<I> {
         goes_on.is_ready = hear_plain(&ready.session, &mut server.session, goes_on.chunk.bytes(), &mut goes_on.place);
         let is_all = goes_on.is_ready && goes_on.place.at == goes_on.chunk.len();
         let unsent = self.hands.io.unsent(*client_conn) + goes_on.chunk.len();
-        if !is_all || is_too_slow(unsent > QUEUE_BYTES_MARK) || !rests_as_it_is(&server.session, &ready.session) {
+        if !is_all || unsent > NEARLY_SLOW {
             return Err(goes_on);
         }
-        let (now, fingerprint) = (self.hands.now, server.fingerprint());
+        let now = self.hands.now;
+        if server.stays_in_transaction() {
+            let chunk = unpinned_for(&self.hands.io, *client_conn, goes_on.chunk);
+            self.hands.io.send(*client_conn, chunk);
+            ready.meter.division.go_on(now, Phase::FirstByte, Phase::Streaming);
+            server.count_ends(now, &mut database.totals);
+            ready.meter.division.enter(now, Phase::Thinking);
+            return Ok(Answered::InTransaction);
+        }
+        if !rests_as_it_is(&server.session, &ready.session) {
+            return Err(goes_on);
+        }
+        let fingerprint = server.fingerprint();
         let mut next = None;
         if !self.pools.take_back(now, server_key, fingerprint) {
             next = self.pools.pass_on(now, server_key, fingerprint);
@@ -119,7 +140,7 @@ impl<I: Io> Worker<I> {
         ready.session.counting.ends();
         ready.link = Link::None;
         server.comes_to_rest();
-        Ok(Over { client: client_key, next })
+        Ok(Answered::Over { client: client_key, next })
     }
 }
 
@@ -135,6 +156,12 @@ impl Server {
             && self.sampled.is_none()
             && !self.affinity_hold.is_waiting()
     }
+
+    /// Whether the transaction goes on, in which the server has answered everything.
+    fn stays_in_transaction(&self) -> bool {
+        let Server { session, xact_since: Some(_), .. } = self else { return false };
+        session.phase.is_running() && session.exchange.owes_nothing() && session.exchange.status() != TxStatus::Idle
+    }
 }
 
 impl Ready {
@@ -146,3 +173,6 @@ impl Ready {
             && !self.session.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest())
     }
 }
+
+/// Unsent bytes of a client up to which it is certainly not too slow, however many more TLS makes of them.
+const NEARLY_SLOW: usize = QUEUE_BYTES_MARK / 2;

@@ -50,7 +50,7 @@ impl ServerSession {
         let mut heard = None;
         for (at, kind, body) in messages(bytes.get(from..).unwrap_or_default()) {
             match kind {
-                backend::COMMAND_COMPLETE if !tags::are_rows_only(body) => break,
+                backend::COMMAND_COMPLETE if !tags::tells_nothing(body) => break,
                 backend::ROW_DESCRIPTION
                 | backend::DATA_ROW
                 | backend::COMMAND_COMPLETE

@@ -146,7 +146,9 @@ fn answers(seed: u64, count: usize) -> Vec<u8> {
         let (kind, body): (u8, &[u8]) = match random.below(24) {
             0..=5 => (backend::DATA_ROW, b"\0\x01\0\0\0\x011"),
             6..=7 => (backend::ROW_DESCRIPTION, b"\0\0"),
-            8..=11 => (backend::COMMAND_COMPLETE, b"SELECT 1\0"),
+            8..=9 => (backend::COMMAND_COMPLETE, b"SELECT 1\0"),
+            10 => (backend::COMMAND_COMPLETE, b"COMMIT\0"),
+            11 => (backend::COMMAND_COMPLETE, b"ROLLBACK\0"),
             12 => (backend::COMMAND_COMPLETE, b"DEALLOCATE\0"),
             13 => (backend::COMMAND_COMPLETE, b"CREATE TABLE\0"),
             14..=16 => (backend::READY_FOR_QUERY, b"I"),
@@ -247,17 +249,23 @@ fn what_is_looked_at_is_left_to_the_general_way() {
 
 #[test]
 fn what_a_command_may_have_done_beside_its_rows_is_looked_at() {
-    for (tag, is_rows_only) in [
+    for (tag, tells_nothing) in [
         (&b"SELECT 1\0"[..], true),
         (b"INSERT 0 5\0", true),
         (b"UPDATE 0\0", true),
         (b"DELETE 7\0", true),
+        (b"BEGIN\0", true),
+        (b"COMMIT\0", true),
+        (b"ROLLBACK\0", true),
+        (b"RELEASE\0", true),
+        (b"COMMIT PREPARED\0", false),
+        (b"CALL\0", false),
         (b"DEALLOCATE\0", false),
         (b"DISCARD ALL\0", false),
         (b"IMPORT FOREIGN SCHEMA\0", false),
         (b"DO\0", false),
         (b"", false),
     ] {
-        assert_eq!(tags::are_rows_only(tag), is_rows_only, "{}", tag.escape_ascii());
+        assert_eq!(tags::tells_nothing(tag), tells_nothing, "{}", tag.escape_ascii());
     }
 }

@@ -15,12 +15,14 @@ pub(super) fn changes_catalog(tag: &[u8]) -> bool {
     TAGS.iter().any(|known| tag.starts_with(known))
 }
 
-/// Whether a tag is that of a command which only reads or writes rows, so that neither [`completed`] nor [`changes_catalog`]
-/// has anything to say about it, unless the client has effects that are followed.
+/// Whether a tag is that of a command which only reads or writes rows, or begins or ends a transaction or a part of one: neither
+/// [`completed`] nor [`changes_catalog`] has anything to say about it, unless the client has effects that are followed.
 #[inline]
-pub(super) fn are_rows_only(tag: &[u8]) -> bool {
-    const TAGS: [&[u8; 7]; 4] = [b"SELECT ", b"INSERT ", b"UPDATE ", b"DELETE "];
-    tag.first_chunk().is_some_and(|begin| TAGS.contains(&begin))
+pub(super) fn tells_nothing(tag: &[u8]) -> bool {
+    const ROWS: [&[u8; 7]; 4] = [b"SELECT ", b"INSERT ", b"UPDATE ", b"DELETE "];
+    const TRANSACTIONS: [&[u8]; 6] =
+        [b"BEGIN\0", COMMIT, b"SAVEPOINT\0", b"RELEASE\0", ROLLBACK, b"START TRANSACTION\0"];
+    tag.first_chunk().is_some_and(|begin| ROWS.contains(&begin)) || TRANSACTIONS.contains(&tag)
 }
 
 /// Notes a completed command that has one of those tags.

@@ -52,3 +52,20 @@ impl Pool {
 
 /// The era in which a pool is opened. A server of an earlier era is obsolete.
 pub(crate) const FIRST_ERA: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, Pools};
+
+    #[test]
+    fn servers_that_arrive_lent_count_in_the_peak() {
+        let mut pools = Pools::new(0);
+        let pool = pools.open(Time(0), 0, 0, Limits::default());
+        for is_lent in [true, false, true] {
+            let imported = Imported { born: Time(0), since: Time(0), is_lent, is_obsolete: false };
+            pools.arrive(Time(1), pool, imported, &mut Vec::new());
+        }
+        assert_eq!(pools.snapshot(Time(1), pool).map(|snapshot| snapshot.peak_lent), Some(2));
+    }
+}

@@ -294,6 +294,23 @@ mod tests {
     }
 
     #[test]
+    fn held_answers_pass_when_they_are_let() {
+        let gate = Arc::new(Gate::default());
+        gate.pass();
+        gate.set(true);
+        let (passed, waits) = std::sync::mpsc::channel();
+        let shared = Arc::clone(&gate);
+        let relay = thread::spawn(move || {
+            shared.pass();
+            passed.send(()).expect("somebody waits");
+        });
+        assert!(waits.recv_timeout(std::time::Duration::from_millis(50)).is_err(), "it is closed");
+        gate.set(false);
+        waits.recv().expect("it is open");
+        relay.join().expect("the end");
+    }
+
+    #[test]
     fn bytes_pass_both_ways() {
         let server = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let tap = Tap::open(server.local_addr().expect("an address").port(), Answers::AsTheyCome).expect("a tap");

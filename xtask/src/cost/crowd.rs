@@ -33,9 +33,12 @@ impl Held<'_> {
                 self.tap.hold_answers(true);
                 Ok(())
             })?;
-            let mut unanswered = Vec::new();
+            let (asking, mut unanswered) = (waiting.len(), Vec::new());
             for player in waiting {
                 if player.has_answer()? { player.read_answer()? } else { unanswered.push(player) }
+            }
+            if unanswered.len() == asking {
+                return Err(io::Error::other("nobody was answered"));
             }
             waiting = unanswered;
         }

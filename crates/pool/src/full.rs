@@ -26,7 +26,7 @@ impl Pools {
             return false;
         }
         pool.waiting.join(&mut self.tables.waiters, Waiter::new(client, key, WaitingFor::Server, now, fingerprint));
-        self.has_waiting(now, key);
+        self.queue_changed(now, key);
         true
     }
 
@@ -50,12 +50,12 @@ impl Pools {
         let waiter = pool.waiting.pop_alike(waiters, fingerprint)?;
         pool.servers.lend_on(slots, server, fingerprint, now);
         pool.rest(&self.tables, server);
-        self.has_waiting(now, key);
+        self.queue_changed(now, key);
         Some((waiter.client, now.since(waiter.since)))
     }
 
     /// The queue of a full pool has become longer or shorter: measures the waits, and sets the pool's alarm.
-    fn has_waiting(&mut self, now: Time, key: PoolKey) {
+    fn queue_changed(&mut self, now: Time, key: PoolKey) {
         let Some(pool) = self.pools.get_mut(key) else { return };
         let waiting = pool.waiting.len();
         pool.waits.note(now, waiting, (waiting > 0).then_some(WaitReason::NoneFree));

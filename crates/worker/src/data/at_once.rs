@@ -1,8 +1,8 @@
-//! A request that arrives whole and gets a server at once: it is forwarded where it is received.
+//! A request that arrives whole: it is forwarded where it is received if there is a server for it, and held there if all are lent.
 //!
 //! Always true: nothing is done here that `want`, `settle` and `hear` would not do for the same bytes, in the same order; where
-//! the client would have to wait, or anybody else looks at the request, it goes their way.
-//! Not here: whether the pool is calm (crate `pool`), how a loan begins (`attach`), how bytes are forwarded (`forward`).
+//! the client would have to wait for anything else, or anybody else looks at the request, it goes their way.
+//! Not here: whether the pool is calm or full (crate `pool`), how a loan begins (`attach`), how bytes are forwarded (`forward`).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -52,6 +52,7 @@ impl<I: Io> Worker<I> {
         None
     }
 
+    /// Keeps bytes of a client that holds nothing.
     fn hold(&mut self, key: Key, chunk: Chunk) {
         if let Some(ready) = self.clients.ready_mut(key) {
             ready.held.get_or_insert_default().push(chunk);

@@ -112,30 +112,27 @@ impl<I: Io> Worker<I> {
         if !is_all || unsent > NEARLY_SLOW {
             return Err(goes_on);
         }
-        let now = self.hands.now;
-        if server.stays_in_transaction() {
-            let chunk = unpinned_for(&self.hands.io, *client_conn, goes_on.chunk);
-            self.hands.io.send(*client_conn, chunk);
-            ready.meter.division.go_on(now, Phase::FirstByte, Phase::Streaming);
-            server.count_ends(now, &mut database.totals);
-            ready.meter.division.enter(now, Phase::Thinking);
-            return Ok(Answered::InTransaction);
-        }
-        if !rests_as_it_is(&server.session, &ready.session) {
-            return Err(goes_on);
-        }
-        let fingerprint = server.fingerprint();
-        let mut next = None;
-        if !self.pools.take_back(now, server_key, fingerprint) {
-            next = self.pools.pass_on(now, server_key, fingerprint);
-            if next.is_none() {
+        let (now, is_over, mut next) = (self.hands.now, !server.stays_in_transaction(), None);
+        if is_over {
+            if !rests_as_it_is(&server.session, &ready.session) {
                 return Err(goes_on);
+            }
+            let fingerprint = server.fingerprint();
+            if !self.pools.take_back(now, server_key, fingerprint) {
+                next = self.pools.pass_on(now, server_key, fingerprint);
+                if next.is_none() {
+                    return Err(goes_on);
+                }
             }
         }
         let chunk = unpinned_for(&self.hands.io, *client_conn, goes_on.chunk);
         self.hands.io.send(*client_conn, chunk);
         ready.meter.division.go_on(now, Phase::FirstByte, Phase::Streaming);
         server.count_ends(now, &mut database.totals);
+        if !is_over {
+            ready.meter.division.enter(now, Phase::Thinking);
+            return Ok(Answered::InTransaction);
+        }
         *answered = (*answered).max(server.answered);
         ready.session.counting.ends();
         ready.link = Link::None;

@@ -47,9 +47,24 @@ impl House {
         command
     }
 
+    /// Like [`House::cargo_command`], for what has to be fast: a compiler that gives the lints does not optimize in full.
+    pub(crate) fn optimizing_cargo_command(&self) -> Command {
+        let mut command = self.cargo_command();
+        command.env_remove(COMPILER_OF_WORKSPACE);
+        command
+    }
+
+    /// Whether the compiler of the tests gives the lints, so that nothing has to be looked through twice.
+    pub(crate) fn lints_in_builds(&self) -> bool {
+        env::var_os(COMPILER_OF_WORKSPACE).is_some_and(|compiler| compiler == "clippy-driver")
+    }
+
     /// Builds the release binary of the pooler and returns its path.
     pub(crate) fn build_release(&self) -> Result<PathBuf, String> {
-        self.cargo(["build", "--release", "--package", "trunkline"])?;
+        let mut command = self.optimizing_cargo_command();
+        command.args(["build", "--release", "--package", "trunkline"]);
+        let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+        status.success().then_some(()).ok_or("failed: cargo build --release --package trunkline")?;
         Ok(self.target().join("release").join("trunkline"))
     }
 
@@ -58,6 +73,9 @@ impl House {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), |path| self.root.join(path))
     }
 }
+
+/// By what cargo compiles the packages of the workspace, if not by `rustc` (documented in cargo's reference, `build.rustc-workspace-wrapper`).
+const COMPILER_OF_WORKSPACE: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 /// Replaces this program by another. Returns only when that failed, with the reason.
 pub(crate) fn become_program<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsString>) -> String {

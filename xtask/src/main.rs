@@ -70,6 +70,10 @@ fn check(house: &House) -> Result<(), String> {
     house.cargo(["fmt", "--all", "--check"])?;
     tidy::run(house.root())?;
     generate::run(house.root(), generate::Mode::Check)?;
+    if house.lints_in_builds() {
+        println!("the lints come with the build of the tests");
+        return Ok(());
+    }
     house.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 

@@ -72,6 +72,9 @@ fn run_in_laps(house: &House, arguments: &[OsString], laps: &mut Laps) -> Result
 fn build_tests(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let mut build = house.cargo_command();
     build.args(["test", "--workspace", "--no-run"]).args(arguments);
+    if house.lints_in_builds() {
+        build.arg("--all-targets");
+    }
     let is_built = build.status().map_err(|error| format!("cannot start cargo: {error}"))?.success();
     is_built.then_some(()).ok_or_else(|| "test: the tests cannot be built".to_owned())
 }

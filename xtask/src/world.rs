@@ -36,7 +36,7 @@ pub(crate) fn prove(house: &House) -> Result<(), String> {
 
 /// Builds the world with the bugs that can be planted.
 pub(crate) fn build(house: &House) -> Result<PathBuf, String> {
-    let mut command = house.cargo_command();
+    let mut command = house.optimizing_cargo_command();
     command.args(["build", "--quiet", "--profile", "world", "--package", "world", "--features", "planted"]);
     let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     if !status.success() {

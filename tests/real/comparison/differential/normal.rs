@@ -8,6 +8,9 @@
 //!    that it is not sure the server has. That there is no unnamed statement is always said the same.
 //! 5. A ParameterStatus that PostgreSQL before 14 repeats although the value has not changed (left out in `play`).
 //! 6. The timing: only the order counts. A waiting client reads as many messages as PostgreSQL sent it.
+//! 7. In an aborted transaction, a Bind or Describe behind a Query or an Execute that is unanswered may be refused (25P02)
+//!    where PostgreSQL answers it: decision 0007, "What it does not do". What follows depends on that and is not compared; how often
+//!    it happens is counted and printed (`is_listed`).
 //!
 //! Always true: two messages that are equal here are equal byte by byte but for the above. OIDs of tables need no exception:
 //! all databases are copies of one template.
@@ -42,6 +45,22 @@ pub(super) fn parting(direct: &Transcript, pooled: &Transcript) -> Option<Partin
         None if direct.end != pooled.end => Some(Parting::End),
         None => (direct.left != pooled.left).then_some(Parting::Left),
     }
+}
+
+/// Whether two transcripts part at this message in the way of rule 7: what PostgreSQL answers in an aborted transaction, to a Bind or
+/// Describe, is refused by the pooler because the transaction is aborted.
+pub(super) fn is_listed(direct: &Transcript, pooled: &Transcript, parting: &Parting) -> bool {
+    let Parting::At(at) = parting else { return false };
+    let (Some(answered), Some(refused)) = (direct.frames.get(*at), pooled.frames.get(*at)) else { return false };
+    let is_refused = refused.tag == b'E' && refused.body.split(|&byte| byte == 0).any(|field| field == b"C25P02");
+    // BindComplete, ParameterDescription, NoData.
+    is_refused && matches!(answered.tag, b'2' | b't' | b'n') && is_aborted(&direct.frames[..*at])
+}
+
+/// Whether the transaction is aborted after these messages.
+fn is_aborted(frames: &[Frame]) -> bool {
+    let last = frames.iter().rev().find(|frame| matches!(frame.tag, b'Z' | b'E'));
+    last.is_some_and(|frame| frame.tag == b'E' || frame.body == [b'E'])
 }
 
 /// A message with the permitted differences removed.

@@ -33,6 +33,8 @@ pub(super) struct Lane<'a> {
     /// How long a message may take.
     pub(super) patience: Duration,
     scenes: usize,
+    /// Programs that parted in a way that `normal` lists.
+    pub(super) listed: u64,
 }
 
 /// A way through the pooler.
@@ -77,7 +79,15 @@ impl Stage {
     /// A lane, with clients of its own for setting up and reading the tables.
     pub(super) fn lane(&self, number: usize) -> Lane<'_> {
         let client = |place: &str| Client::login(self.postgres, "u", &format!("{place}{number}"));
-        Lane { stage: self, number, direct: client("direct"), pooled: client("pooled"), patience: PATIENCE, scenes: 0 }
+        Lane {
+            stage: self,
+            number,
+            direct: client("direct"),
+            pooled: client("pooled"),
+            patience: PATIENCE,
+            scenes: 0,
+            listed: 0,
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Always true: until a login has succeeded, and again after one has failed, only one login is in flight at a time. After a
 //! failure the next login begins `retry_after` plus a jitter of up to a tenth of it after the failed one began, and never
-//! in the same turn. While server after server fails its reset, logins begin one by one, too.
+//! in the same turn, unless another host is tried ([`FailureKind::Elsewhere`]) or the worker asks for an attempt
+//! ([`Logins::try_again`]). While server after server fails its reset, logins begin one by one, too.
 //! Not here: how many logins are needed (`pool`), whether there is room for one (`limits`, `quotas`).
 
 use std::time::Duration;
@@ -32,8 +33,12 @@ enum Health {
     /// The login that ended last has failed.
     Failing {
         failure: Failure,
-        /// When the login began.
+        /// When the first login of those that have failed since the last success began.
+        since: Time,
+        /// When the last login began.
         began: Time,
+        /// The pause has been cut short.
+        is_over: bool,
         /// The addition to the pause, in thousandths of it.
         jitter: u32,
     },
@@ -53,11 +58,22 @@ impl Logins {
     /// Notes that a login that began at `began` has failed. Of several failed logins the one that began last decides when the
     /// next is due.
     pub(crate) fn failed(&mut self, failure: Failure, began: Time, random: &mut Random) {
-        let began = match &self.health {
-            Health::Failing { began: other, .. } => began.max(*other),
-            Health::Unknown | Health::Well => began,
+        if failure.kind == FailureKind::Elsewhere {
+            return;
+        }
+        let (since, began) = match &self.health {
+            Health::Failing { since, began: other, .. } => (*since, began.max(*other)),
+            Health::Unknown | Health::Well => (began, began),
         };
-        self.health = Health::Failing { failure, began, jitter: random.below(JITTER_MAX + 1) as u32 };
+        let jitter = random.below(JITTER_MAX + 1) as u32;
+        self.health = Health::Failing { failure, since, began, is_over: false, jitter };
+    }
+
+    /// Ends the pause after a failed login: the next may begin at once.
+    pub(crate) fn try_again(&mut self) {
+        if let Health::Failing { is_over, .. } = &mut self.health {
+            *is_over = true;
+        }
     }
 
     /// Notes whether a server could be reset after its loan.
@@ -76,6 +92,7 @@ impl Logins {
     /// When the next login is due, if the last one has failed.
     pub(crate) fn retry_at(&self, limits: &Limits) -> Option<Time> {
         match &self.health {
+            Health::Failing { is_over: true, .. } => None,
             Health::Failing { began, jitter, .. } => Some(*began + pause(limits.retry_after, *jitter)),
             Health::Unknown | Health::Well => None,
         }
@@ -87,10 +104,16 @@ impl Logins {
     }
 
     /// The failure with which a new waiting client is refused at once: a login of this pool has succeeded before, the last
-    /// one has failed for a reason that does not pass by waiting, and the next is not due yet.
+    /// one has failed for a reason that does not pass by waiting, and the next is not due yet. A host that cannot be reached may
+    /// be restarting: clients wait for it as long as for one attempt after another (`server_login_retry`).
     pub(crate) fn refusal(&self, limits: &Limits, now: Time) -> Option<&Failure> {
-        let failure = self.failure()?;
-        let is_hopeless = failure.kind != FailureKind::Passing && self.retry_at(limits).is_some_and(|due| now < due);
+        let Health::Failing { failure, since, .. } = &self.health else { return None };
+        let is_lasting = match failure.kind {
+            FailureKind::Refused => true,
+            FailureKind::Unreachable => now >= *since + limits.retry_after,
+            FailureKind::Passing | FailureKind::Elsewhere => false,
+        };
+        let is_hopeless = is_lasting && self.retry_at(limits).is_some_and(|due| now < due);
         (is_hopeless && self.is_welcomed).then_some(failure)
     }
 
@@ -188,9 +211,46 @@ mod tests {
 
     #[test]
     fn a_newcomer_is_refused_only_until_the_retry_is_due() {
-        let logins = failing(5);
-        assert!(logins.refusal(&limits(), Time::from_secs(14)).is_some());
-        assert!(logins.refusal(&limits(), Time::from_secs(16)).is_none());
+        let mut logins = failing(5);
+        logins.failed(Failure::unreachable("connect failed"), Time::from_secs(15), &mut Random::new(1));
+        assert!(logins.refusal(&limits(), Time::from_secs(24)).is_some());
+        assert!(logins.refusal(&limits(), Time::from_secs(26)).is_none());
+        let mut logins = failing(5);
+        logins.failed(Failure::refused(*b"28000", "no pg_hba.conf entry"), Time::from_secs(5), &mut Random::new(1));
+        assert!(logins.refusal(&limits(), Time::from_secs(6)).is_some(), "a refusal does not pass by waiting");
+    }
+
+    #[test]
+    fn a_newcomer_waits_for_a_host_that_may_be_restarting() {
+        let mut logins = failing(5);
+        assert!(logins.refusal(&limits(), Time::from_secs(14)).is_none());
+        logins.failed(Failure::unreachable("connect failed"), Time::from_secs(8), &mut Random::new(1));
+        assert!(logins.refusal(&limits(), Time::from_secs(14)).is_none());
+        assert!(logins.refusal(&limits(), Time::from_secs(15)).is_some(), "it has not come back");
+        logins.succeeded();
+        logins.failed(Failure::unreachable("connect failed"), Time::from_secs(40), &mut Random::new(1));
+        assert!(logins.refusal(&limits(), Time::from_secs(41)).is_none(), "another outage");
+    }
+
+    #[test]
+    fn the_pause_can_be_cut_short_once() {
+        let mut logins = failing(5);
+        assert!(!logins.may_begin(0, &limits(), Time::from_secs(6)));
+        logins.try_again();
+        assert!(
+            logins.may_begin(0, &limits(), Time::from_secs(6)) && !logins.may_begin(1, &limits(), Time::from_secs(6))
+        );
+        logins.failed(Failure::unreachable("connect failed"), Time::from_secs(6), &mut Random::new(1));
+        assert!(!logins.may_begin(0, &limits(), Time::from_secs(7)));
+    }
+
+    #[test]
+    fn another_host_is_tried_at_once() {
+        let mut logins = Logins::default();
+        logins.succeeded();
+        let failure = Failure { kind: FailureKind::Elsewhere, ..Failure::unreachable("connect failed") };
+        logins.failed(failure, Time::from_secs(5), &mut Random::new(1));
+        assert!(logins.may_begin(2, &limits(), Time::from_secs(5)) && logins.failure().is_none());
     }
 
     #[test]

@@ -164,6 +164,11 @@ pub enum Event {
         /// The server.
         server: ServerKey,
     },
+    /// A host of the pool may be back after an outage: the pause after its last failed login is over.
+    TryAgain {
+        /// The pool.
+        pool: PoolKey,
+    },
     /// A client needs the database of this pool without other connections: no server is opened for `min_pool_size` for a
     /// while.
     Vacate {

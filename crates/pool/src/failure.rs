@@ -30,9 +30,11 @@ pub enum FailureKind {
     /// The server answered the login with an ErrorResponse, or a login is impossible with the known secrets. Waiting clients
     /// are refused.
     Refused,
-    /// The cause will pass: the server is starting up or shutting down (SQLSTATE 57P03), or another secret is being fetched.
-    /// Waiting clients keep waiting.
+    /// The cause will pass: the server is starting up or shutting down (SQLSTATE 57P03), another secret is being fetched, or no
+    /// host is what the database asks for (`target_session_attrs`). Waiting clients keep waiting.
     Passing,
+    /// The host could not be used, and the database has another one that was not tried: the next login begins at once.
+    Elsewhere,
 }
 
 impl Failure {

@@ -170,6 +170,7 @@ impl Pools {
             Event::RetireServer { server } => {
                 self.with_pool_of(server, |pool, tables| pool.retire_server(now, tables, server, out));
             }
+            Event::TryAgain { pool } => self.with(pool, |pool, _| pool.logins.try_again()),
             Event::Vacate { pool } => self.with(pool, |pool, _| pool.put_off_minimum(now)),
             Event::VacateServer { server } => {
                 self.with_pool_of(server, |pool, tables| pool.vacate_server(now, tables, server, out));
@@ -206,6 +207,14 @@ impl Pools {
     #[must_use]
     pub fn waits_for(&self, pool: PoolKey) -> Option<WaitReason> {
         self.pools.get(pool)?.waits_for(&self.tables)
+    }
+
+    /// Whether clients wait in a pool for a login.
+    #[must_use]
+    pub fn has_waiting(&self, pool: PoolKey) -> bool {
+        self.pools.get(pool).is_some_and(|pool| {
+            [&pool.waiting, &pool.greeting, &pool.dedicated].into_iter().any(|queue| !queue.is_empty())
+        })
     }
 
     /// The pool whose waiting clients profit when this pool has a server evicted; `None` if they are clients of another

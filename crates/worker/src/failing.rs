@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         let reason = match kind {
             FailureKind::Unreachable => "unreachable",
             FailureKind::Refused => "refused",
-            FailureKind::Passing => "passing",
+            FailureKind::Passing | FailureKind::Elsewhere => "passing",
         };
         self.count_failure_of_pool(pool, Failing::ServerLogin, reason, &words);
     }

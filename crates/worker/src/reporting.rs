@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
             FailureKind::Refused => {
                 self.report(ReportKind::ServerFault, "login", names, &host, &failure.text);
             }
-            FailureKind::Unreachable | FailureKind::Passing => {
+            FailureKind::Unreachable | FailureKind::Passing | FailureKind::Elsewhere => {
                 self.report(ReportKind::HostDown, "", names, &host, &failure.words());
             }
         }

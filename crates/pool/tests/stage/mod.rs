@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use base::{Key, Time};
 use pool::{
-    CloseReason, Command, Event, Failure, Fingerprint, Imported, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse,
-    ServerKey, State,
+    CloseReason, Command, Event, Failure, FailureKind, Fingerprint, Imported, Limits, Need, PoolKey, Pools, Refusal,
+    Return, Reuse, ServerKey, State,
 };
 
 /// The pools and their commands.
@@ -140,6 +140,7 @@ impl Stage {
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },
             ["retire-server", server] => Event::RetireServer { server: self.server(server) },
+            ["try-again", pool @ ..] => Event::TryAgain { pool: self.pool(pool) },
             ["vacate-server", server] => Event::VacateServer { server: self.server(server) },
             ["vacate", pool @ ..] => Event::Vacate { pool: self.pool(pool) },
             ["retire", pool @ ..] => Event::Retire { pool: self.pool(pool) },
@@ -341,6 +342,7 @@ fn failure(kind: &str, text: &str) -> Failure {
         "unreachable" => Failure::unreachable(text),
         "refused" => Failure::refused(*b"28P01", text),
         "starting" => Failure::refused(*b"57P03", text),
+        "elsewhere" => Failure { kind: FailureKind::Elsewhere, ..Failure::unreachable(text) },
         _ => panic!("there is no failure {kind}"),
     }
 }

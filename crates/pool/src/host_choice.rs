@@ -1,0 +1,266 @@
+//! Which of its hosts the next server of a database is dialed at.
+//!
+//! Always true: a search tries each host once, the most promising first, and ends with a login that suits the database or when
+//! no host is left; a host that could not be reached lately is tried after all others.
+//! Not here: when to dial (`dial`), what a login shows of its host (`worker::upstream::role`).
+
+use std::time::Duration;
+
+use base::Time;
+
+/// How well a host suits its database (`target_session_attrs`), as the last login there has shown.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Suits {
+    /// It is what the database asks for.
+    Yes,
+    /// It is taken while nothing better is left: a primary for `prefer-standby`.
+    Second,
+    /// It must not be used.
+    No,
+}
+
+/// What is known of the hosts of a database, by their places in its list.
+#[derive(Debug, Default)]
+pub struct HostChoice {
+    hosts: Vec<Known>,
+    /// The host that was chosen last.
+    last: Option<usize>,
+}
+
+/// What is known of one host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    suits: Option<Suits>,
+    /// When it could not be reached, if no login has succeeded since.
+    failed_at: Option<Time>,
+    /// The present search has tried it.
+    is_tried: bool,
+}
+
+/// How promising a host is, best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Promise {
+    Suits,
+    Unknown,
+    Second,
+    /// It did not suit last time, which may have changed.
+    Unsuited,
+    /// It could not be reached lately.
+    Failed,
+}
+
+impl HostChoice {
+    /// Chooses the host for a dial: of those that are most promising, the next in turn, or without `takes_turns` the one
+    /// that was chosen last. Hosts that take turns are all tried before one is known to suit better than another. After
+    /// `rests` a failed host is as if it had not failed.
+    pub fn next(&mut self, now: Time, count: usize, takes_turns: bool, rests: Duration) -> usize {
+        let count = count.max(1);
+        self.hosts.resize(count, Known::default());
+        let first = self.last.map_or(0, |last| last + usize::from(takes_turns));
+        let in_turn = (0..count).map(|step| (first + step) % count);
+        let untried = in_turn.filter(|place| !self.hosts[*place].is_tried);
+        // Of equals `min_by_key` takes the first.
+        let place =
+            untried.min_by_key(|place| self.hosts[*place].promise(now, takes_turns, rests)).unwrap_or(first % count);
+        self.last = Some(place);
+        place
+    }
+
+    /// A host could not be reached, or cannot be logged in to now. Returns whether the search goes on with another one.
+    pub fn fails(&mut self, place: usize, now: Time) -> bool {
+        if let Some(host) = self.hosts.get_mut(place) {
+            (host.failed_at, host.is_tried) = (Some(now), true);
+        }
+        self.goes_on()
+    }
+
+    /// A login has shown how well a host suits. Returns whether its server is used. If not, [`HostChoice::goes_on`] says
+    /// whether the search goes on.
+    pub fn shows(&mut self, place: usize, suits: Suits) -> bool {
+        if let Some(host) = self.hosts.get_mut(place) {
+            *host = Known { suits: Some(suits), failed_at: None, is_tried: suits == Suits::No };
+        }
+        let is_used = match suits {
+            Suits::Yes => true,
+            Suits::Second => !self.has_better_than_second(),
+            Suits::No => false,
+        };
+        if is_used {
+            self.hosts.iter_mut().for_each(|host| host.is_tried = false);
+        }
+        is_used
+    }
+
+    /// Whether the search goes on with a host that it has not tried. If not, it is over, and the next dial begins another.
+    pub fn goes_on(&mut self) -> bool {
+        let goes_on = self.hosts.iter().any(|host| !host.is_tried);
+        if !goes_on {
+            self.hosts.iter_mut().for_each(|host| host.is_tried = false);
+        }
+        goes_on
+    }
+
+    /// How many hosts the present search has not tried, the one that is being tried included.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.hosts.iter().filter(|host| !host.is_tried).count()
+    }
+
+    /// What was known of how well a host suits no longer holds.
+    pub fn forget(&mut self, place: usize) {
+        if let Some(host) = self.hosts.get_mut(place) {
+            host.suits = None;
+        }
+    }
+
+    /// Whether a host that has not been tried may suit better than [`Suits::Second`].
+    fn has_better_than_second(&self) -> bool {
+        let may_suit = |host: &Known| host.failed_at.is_none() && host.suits.is_none_or(|suits| suits == Suits::Yes);
+        self.hosts.iter().any(|host| !host.is_tried && may_suit(host))
+    }
+}
+
+impl Known {
+    fn promise(&self, now: Time, takes_turns: bool, rests: Duration) -> Promise {
+        match (self.failed_at, self.suits) {
+            (Some(at), _) if now < at + rests => Promise::Failed,
+            (_, Some(Suits::Yes)) => Promise::Suits,
+            (_, None) if takes_turns => Promise::Suits,
+            (_, None) => Promise::Unknown,
+            (_, Some(Suits::Second)) => Promise::Second,
+            (_, Some(Suits::No)) => Promise::Unsuited,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESTS: Duration = Duration::from_secs(15);
+
+    fn next(choice: &mut HostChoice, secs: u64, takes_turns: bool) -> usize {
+        choice.next(Time::from_secs(secs), 3, takes_turns, RESTS)
+    }
+
+    /// A choice of which the hosts have shown how well they suit.
+    fn known(suits: [Suits; 3]) -> HostChoice {
+        let mut choice = HostChoice::default();
+        next(&mut choice, 0, true);
+        for (place, suits) in suits.into_iter().enumerate() {
+            choice.shows(place, suits);
+        }
+        choice.goes_on();
+        choice.hosts.iter_mut().for_each(|host| host.is_tried = false);
+        choice
+    }
+
+    #[test]
+    fn hosts_take_turns_or_one_is_kept() {
+        let mut choice = known([Suits::Yes; 3]);
+        assert_eq!([1, 2, 3, 4].map(|secs| next(&mut choice, secs, true)), [1, 2, 0, 1]);
+        assert_eq!([5, 6].map(|secs| next(&mut choice, secs, false)), [1, 1]);
+        assert_eq!(next(&mut HostChoice::default(), 1, true), 0, "the first host comes first");
+    }
+
+    #[test]
+    fn a_search_tries_each_host_once() {
+        for takes_turns in [true, false] {
+            let mut choice = HostChoice::default();
+            let mut tried = Vec::new();
+            loop {
+                let place = next(&mut choice, 1, takes_turns);
+                tried.push(place);
+                if !choice.fails(place, Time::from_secs(1)) {
+                    break;
+                }
+            }
+            assert_eq!(tried, [0, 1, 2]);
+            assert_eq!(choice.left(), 3, "the next search begins anew");
+        }
+    }
+
+    #[test]
+    fn a_host_that_could_not_be_reached_is_left_out_for_a_while() {
+        let mut choice = known([Suits::Yes; 3]);
+        assert_eq!(next(&mut choice, 1, true), 1);
+        assert!(choice.fails(1, Time::from_secs(1)));
+        assert_eq!(next(&mut choice, 1, true), 2);
+        assert!(choice.shows(2, Suits::Yes));
+        assert_eq!([2, 3, 4].map(|secs| next(&mut choice, secs, true)), [0, 2, 0]);
+        assert_eq!([17, 18, 19].map(|secs| next(&mut choice, secs, true)), [1, 2, 0]);
+    }
+
+    #[test]
+    fn the_primary_is_found_and_then_kept() {
+        let mut choice = HostChoice::default();
+        assert_eq!(next(&mut choice, 1, false), 0);
+        assert!(!choice.shows(0, Suits::No) && choice.goes_on());
+        assert_eq!(next(&mut choice, 1, false), 1);
+        assert!(choice.shows(1, Suits::Yes));
+        assert_eq!([2, 3, 4].map(|secs| next(&mut choice, secs, false)), [1, 1, 1], "nobody asks a replica again");
+    }
+
+    #[test]
+    fn all_standbys_are_found_in_turn() {
+        let mut choice = HostChoice::default();
+        assert_eq!(next(&mut choice, 1, true), 0);
+        assert!(choice.shows(0, Suits::Yes));
+        assert_eq!(next(&mut choice, 1, true), 1);
+        assert!(!choice.shows(1, Suits::No) && choice.goes_on());
+        assert_eq!(next(&mut choice, 1, true), 2);
+        assert!(choice.shows(2, Suits::Yes));
+        assert_eq!([2, 3, 4].map(|secs| next(&mut choice, secs, true)), [0, 2, 0]);
+    }
+
+    #[test]
+    fn after_the_primary_has_failed_one_that_is_not_known_is_tried_before_one_that_did_not_suit() {
+        let mut choice = HostChoice::default();
+        assert_eq!(next(&mut choice, 1, false), 0);
+        choice.shows(0, Suits::No);
+        assert_eq!(next(&mut choice, 1, false), 1);
+        choice.shows(1, Suits::Yes);
+        assert_eq!(next(&mut choice, 9, false), 1);
+        assert!(choice.fails(1, Time::from_secs(9)));
+        assert_eq!(next(&mut choice, 9, false), 2);
+        assert!(!choice.shows(2, Suits::No) && choice.goes_on());
+        assert_eq!(next(&mut choice, 9, false), 0, "it may have been promoted");
+        assert!(choice.shows(0, Suits::Yes));
+    }
+
+    #[test]
+    fn a_primary_is_taken_for_want_of_a_standby() {
+        let mut choice = HostChoice::default();
+        assert_eq!(next(&mut choice, 1, true), 0);
+        assert!(!choice.shows(0, Suits::Second), "there may be a standby");
+        assert!(choice.goes_on());
+        assert_eq!(next(&mut choice, 1, true), 1);
+        assert!(choice.fails(1, Time::from_secs(1)));
+        assert_eq!(next(&mut choice, 1, true), 2);
+        assert!(choice.fails(2, Time::from_secs(1)));
+        assert_eq!(next(&mut choice, 1, true), 0);
+        assert!(choice.shows(0, Suits::Second), "all others have failed");
+        assert_eq!(next(&mut choice, 2, true), 0);
+        assert!(choice.shows(0, Suits::Second));
+        assert_eq!(next(&mut choice, 17, true), 1, "the standbys may be back");
+        assert!(choice.shows(1, Suits::Yes));
+    }
+
+    #[test]
+    fn a_doubted_host_is_tried_after_one_that_suits() {
+        let mut choice = known([Suits::Yes, Suits::Yes, Suits::No]);
+        choice.last = Some(1);
+        choice.forget(1);
+        assert_eq!([1, 2, 3].map(|secs| next(&mut choice, secs, false)), [0, 0, 0]);
+        assert!(choice.fails(0, Time::from_secs(4)));
+        assert_eq!(next(&mut choice, 4, false), 1);
+    }
+
+    #[test]
+    fn a_list_may_become_shorter_or_longer() {
+        let mut choice = known([Suits::No, Suits::No, Suits::Yes]);
+        assert_eq!(choice.next(Time::from_secs(1), 1, true, RESTS), 0);
+        assert!(choice.fails(7, Time::from_secs(1)), "a host that is gone has failed");
+        assert_eq!(choice.next(Time::from_secs(2), 2, true, RESTS), 1);
+    }
+}

@@ -57,6 +57,72 @@ impl Postgres {
         postgres
     }
 
+    /// Starts a standby of it, from a copy of its files.
+    ///
+    /// # Panics
+    /// When the standby does not start, or is not sent WAL.
+    pub fn standby(&self, place: &Place) -> Self {
+        let standby = Self { server: idle_child(), port: free_port(), directory: place.directory(), major: self.major };
+        standby.follow(self, place)
+    }
+
+    /// Makes it a standby of another one, from a copy of the other's files. It must have been stopped before.
+    ///
+    /// # Panics
+    /// When the standby does not start, or is not sent WAL.
+    #[must_use]
+    pub fn follow(mut self, primary: &Self, place: &Place) -> Self {
+        let files = self.directory.join("pg");
+        let _ = fs::remove_dir_all(&files);
+        let mut backup = primary.client("postgres");
+        let (begin, end) = match self.major {
+            15.. => ("pg_backup_start('a copy', true)", "(pg_backup_stop(false)).labelfile"),
+            _ => ("pg_start_backup('a copy', true, false)", "(pg_stop_backup(false, false)).labelfile"),
+        };
+        backup.run(&format!("select {begin}"));
+        // Files of temporary tables may vanish meanwhile, which is no harm.
+        let mut copy = place.command(Path::new("/bin/cp"), "KILL");
+        copy.arg("-a").arg(primary.directory.join("pg")).arg(&files).stderr(Stdio::null());
+        let _ = copy.status().expect("cp runs");
+        let label = backup.value(&format!("select {end}"));
+        place.write(&files.join("backup_label"), &label);
+        for left in ["postmaster.pid", "postmaster.opts", "standby.signal"] {
+            let _ = fs::remove_file(files.join(left));
+        }
+        configure(place, &files, &self.directory, self.port, self.major);
+        let source = format!("primary_conninfo = 'host=127.0.0.1 port={} user=postgres'\n", primary.port);
+        match self.major {
+            12.. => {
+                let path = files.join("postgresql.auto.conf");
+                let before = fs::read_to_string(&path).expect("our own file");
+                place.write(&path, &format!("{before}{source}"));
+                place.write(&files.join("standby.signal"), "");
+            }
+            _ => place.write(&files.join("recovery.conf"), &format!("standby_mode = on\n{source}")),
+        }
+        self.server = launch(place, &self.directory);
+        self.await_login();
+        let sent = "select count(*) from pg_stat_wal_receiver where status = 'streaming'";
+        wait_until("the standby is sent WAL", LIMIT, || self.value(sent) == "1");
+        self
+    }
+
+    /// Ends the recovery of a standby.
+    ///
+    /// # Panics
+    /// When it stays in recovery.
+    pub fn promote(&self) {
+        match self.major {
+            12.. => drop(self.query("select pg_promote()")),
+            _ => {
+                // As `pg_ctl promote` does.
+                fs::write(self.directory.join("pg").join("promote"), "").expect("our own directory");
+                signal(self.server.id(), Signal::SIGUSR1);
+            }
+        }
+        wait_until("recovery has ended", LIMIT, || self.value("select pg_is_in_recovery()") == "f");
+    }
+
     /// Stops all its processes at once, as in a crash.
     ///
     /// # Panics
@@ -221,6 +287,13 @@ impl Drop for Postgres {
             let _ = self.server.wait();
         }
     }
+}
+
+/// A process that has ended.
+fn idle_child() -> Child {
+    let mut child = std::process::Command::new("/bin/true").spawn().expect("true runs");
+    let _ = child.wait();
+    child
 }
 
 fn launch(place: &Place, directory: &Path) -> Child {

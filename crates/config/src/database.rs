@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::counted;
 use pool::Mode;
 use protocol::state::Unseen;
 
@@ -28,8 +29,10 @@ pub struct Database {
     pub hosts: Vec<Host>,
     /// The hosts as written; `None` stands for the unix socket in `unix_socket_dir`.
     pub host_text: Option<Arc<str>>,
-    /// The port of every host.
+    /// The port of the first host, and of all of them unless [`Database::port_at`] says otherwise.
     pub port: u16,
+    /// The port of each host, if they were given one each.
+    ports: Vec<u16>,
     /// The forced user of every server, whoever the client is.
     pub user: Option<Arc<str>>,
     /// The password of that user.
@@ -65,6 +68,8 @@ pub struct Database {
     pub max_db_client_connections: Option<u32>,
     /// Which of several hosts is dialed.
     pub load_balance_hosts: LoadBalance,
+    /// What a host has to be for its servers to be used.
+    pub target_session_attrs: SessionAttrs,
     /// SQL that every server receives after its login.
     pub connect_query: Option<Arc<str>>,
     /// A parameter of the startup packet for servers.
@@ -95,6 +100,24 @@ pub enum LoadBalance {
     Disable,
 }
 
+/// What a host has to be for its servers to be used (`target_session_attrs`, as in libpq).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SessionAttrs {
+    /// Anything.
+    #[default]
+    Any,
+    /// A server that is not in recovery, and on which transactions may write (`default_transaction_read_only = off`).
+    ReadWrite,
+    /// A server that is in recovery, or on which transactions may not write.
+    ReadOnly,
+    /// A server that is not in recovery.
+    Primary,
+    /// A server that is in recovery.
+    Standby,
+    /// A server that is in recovery; another one while there is none.
+    PreferStandby,
+}
+
 /// A password in clear text, which `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Arc<str>);
@@ -119,6 +142,17 @@ impl fmt::Debug for Password {
     }
 }
 
+impl Words for SessionAttrs {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("any", Self::Any),
+        ("read-write", Self::ReadWrite),
+        ("read-only", Self::ReadOnly),
+        ("primary", Self::Primary),
+        ("standby", Self::Standby),
+        ("prefer-standby", Self::PreferStandby),
+    ];
+}
+
 impl Words for LoadBalance {
     const ALL: &'static [(&'static str, Self)] = &[("round-robin", Self::RoundRobin), ("disable", Self::Disable)];
 }
@@ -132,6 +166,7 @@ impl Database {
             hosts: Vec::new(),
             host_text: None,
             port: PORT,
+            ports: Vec::new(),
             user: None,
             password: None,
             pool_size: None,
@@ -149,6 +184,7 @@ impl Database {
             max_db_connections: None,
             max_db_client_connections: None,
             load_balance_hosts: LoadBalance::default(),
+            target_session_attrs: SessionAttrs::default(),
             connect_query: None,
             client_encoding: None,
             datestyle: None,
@@ -178,7 +214,35 @@ impl Database {
                 None => wrongs.extend(database.assign(key, &value, texts).err()),
             }
         }
+        if wrongs.is_empty() {
+            wrongs.extend(database.check_ports().err());
+        }
         if wrongs.is_empty() { Ok(database) } else { Err(wrongs) }
+    }
+
+    /// As in libpq, `port=` names one port for all hosts, or one for each.
+    fn check_ports(&mut self) -> Result<(), Wrong> {
+        let (ports, hosts) = (self.ports.len(), self.hosts.len().max(1));
+        if ports > 1 && ports != hosts {
+            let text = format!("could not match {ports} port numbers to {}", counted(hosts, "host"));
+            let advice = "port= names one port for all hosts, or one for each";
+            return Err(Wrong::new(text).advise(Some(advice.to_owned())));
+        }
+        if ports == 1 {
+            self.ports.clear();
+        }
+        Ok(())
+    }
+
+    /// The port of the host at this place of the list.
+    #[must_use]
+    pub fn port_at(&self, place: usize) -> u16 {
+        self.ports.get(place).copied().unwrap_or(self.port)
+    }
+
+    /// The hosts with their ports.
+    pub fn hosts_with_ports(&self) -> impl Iterator<Item = (&Host, u16)> {
+        self.hosts.iter().enumerate().map(|(place, host)| (host, self.port_at(place)))
     }
 
     fn assign(&mut self, key: &str, value: &str, texts: &mut Texts) -> Result<(), Wrong> {
@@ -188,7 +252,10 @@ impl Database {
                 self.hosts = value.split(',').map(|host| Host::parse(host.trim())).collect::<Result<_, _>>()?;
                 self.host_text = Some(texts.share(value));
             }
-            "port" => self.port = port(value)?,
+            "port" => {
+                self.ports = value.split(',').map(|one| port(one.trim())).collect::<Result<_, _>>()?;
+                self.port = self.ports.first().copied().unwrap_or(PORT);
+            }
             "user" => self.user = Some(texts.share(value)),
             "password" => self.password = Some(Password(texts.share(value))),
             "auth_user" => self.auth_user = Some(texts.share(value)),
@@ -216,6 +283,7 @@ impl Database {
             "max_db_connections" => self.max_db_connections = limit(key, value)?,
             "max_db_client_connections" => self.max_db_client_connections = limit(key, value)?,
             "load_balance_hosts" => self.load_balance_hosts = word(key, value)?,
+            "target_session_attrs" => self.target_session_attrs = word(key, value)?,
             "connect_query" => self.connect_query = Some(texts.share(value)),
             "client_encoding" => self.client_encoding = Some(texts.share(value)),
             "datestyle" => self.datestyle = Some(texts.share(value)),
@@ -322,6 +390,7 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "max_db_connections",
     "max_db_client_connections",
     "load_balance_hosts",
+    "target_session_attrs",
     "connect_query",
     "client_encoding",
     "datestyle",

@@ -24,6 +24,7 @@ fn every_documented_key_is_taken() {
         let value = match *key {
             "pool_mode" => "statement",
             "load_balance_hosts" => "disable",
+            "target_session_attrs" => "prefer-standby",
             "session_state" => "follow",
             "session_policy" => "reject",
             "session_unseen" => "pin",
@@ -41,6 +42,18 @@ fn several_hosts_share_the_port() {
     assert_eq!(database.hosts, hosts);
     assert_eq!(database.host_text.as_deref(), Some("a.example,10.0.0.2,/run/pg"));
     assert_eq!(bad("host=a,,b"), ["invalid host: an element of the list is empty"]);
+}
+
+#[test]
+fn each_host_may_have_a_port_of_its_own() {
+    let ports = |line| good(line).hosts_with_ports().map(|(_, port)| port).collect::<Vec<_>>();
+    assert_eq!(ports("host=a,b,c port='1, 2,3'"), [1, 2, 3]);
+    assert_eq!(ports("host=a,b,c port=7"), [7, 7, 7]);
+    assert_eq!(ports("host=a,b,c"), [5432, 5432, 5432]);
+    assert_eq!(good("host=a,b port=7"), good("port=7 host=a,b"));
+    assert_eq!(bad("host=a,b,c port=1,2"), ["could not match 2 port numbers to 3 hosts"]);
+    assert_eq!(bad("port=1,2"), ["could not match 2 port numbers to 1 host"]);
+    assert!(bad("host=a,b port=1,70000")[0].starts_with("invalid port: 70000"));
 }
 
 #[test]

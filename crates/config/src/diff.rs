@@ -8,6 +8,7 @@ use std::fmt::Display;
 
 use crate::catalog::{CATALOG, Reload, Settings};
 use crate::database::Database;
+use crate::host::Host;
 
 impl Settings {
     /// The settings that differ from those of a running process and that only a restart changes.
@@ -65,24 +66,34 @@ pub(crate) fn restart_needed(new: &Settings, old: &Settings) -> Vec<&'static str
 }
 
 impl Database {
-    /// Whether the servers of `old` cannot serve this database: they are on another host or database, belong to another
-    /// user, or received another query after their login. A new password alone does not matter to them.
+    /// Whether no server of `old` can serve this database: they are on other hosts or another database, belong to another
+    /// user, were asked for another role of their host, or received another query after their login. If some of several hosts
+    /// are the same, [`Database::place_of`] tells which servers stay. A new password alone does not matter to them.
     #[must_use]
     pub fn must_reconnect(&self, old: &Self) -> bool {
-        let is_elsewhere = self.dbname != old.dbname || self.hosts != old.hosts || self.port != old.port;
+        let is_shared = |host| old.hosts_with_ports().any(|other| other == host);
+        let is_elsewhere = self.dbname != old.dbname || !self.hosts_with_ports().any(is_shared);
         let is_somebody_else =
             self.user != old.user || self.auth_dbname != old.auth_dbname || self.auth_query != old.auth_query;
         let is_told_otherwise =
             self.connect_query != old.connect_query || self.load_balance_hosts != old.load_balance_hosts;
-        is_elsewhere || is_somebody_else || is_told_otherwise
+        let is_choosy = self.target_session_attrs != old.target_session_attrs;
+        is_elsewhere || is_somebody_else || is_told_otherwise || is_choosy
+    }
+
+    /// The place of a host in the list of this database.
+    #[must_use]
+    pub fn place_of(&self, is_it: impl Fn(&Host, u16) -> bool) -> Option<usize> {
+        self.hosts_with_ports().position(|(host, port)| is_it(host, port))
     }
 
     /// A text that differs for any two databases for which [`Database::must_reconnect`] is true, to be passed to
     /// another process.
     #[must_use]
     pub fn stamp(&self) -> String {
-        let place = (&self.dbname, &self.hosts, self.port);
+        let hosts: Vec<_> = self.hosts_with_ports().collect();
+        let place = (&self.dbname, hosts, self.load_balance_hosts, self.target_session_attrs);
         let somebody = (&self.user, &self.auth_dbname, &self.auth_query);
-        format!("{:?}", (place, somebody, &self.connect_query, self.load_balance_hosts))
+        format!("{:?}", (place, somebody, &self.connect_query))
     }
 }

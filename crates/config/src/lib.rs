@@ -29,7 +29,7 @@ pub use catalog::{
     AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, LogFormat, NotifyLost, Policies, Reload,
     SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
-pub use database::{Database, LoadBalance, Password};
+pub use database::{Database, LoadBalance, Password, SessionAttrs};
 pub use diff::changes;
 pub use homes::Homes;
 pub use host::{Host, with_port};

@@ -59,7 +59,7 @@ pub(crate) enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Start,
         Self::Reload,
         Self::Order,
@@ -71,6 +71,7 @@ impl EventKind {
         Self::Told(ReportKind::WaitEnds),
         Self::Told(ReportKind::HostDown),
         Self::Told(ReportKind::HostUp),
+        Self::Told(ReportKind::HostRole),
         Self::Told(ReportKind::ServerFault),
         Self::Told(ReportKind::LoginRefused),
     ];
@@ -93,6 +94,7 @@ impl EventKind {
             Self::Told(ReportKind::WaitEnds) => "wait_ends",
             Self::Told(ReportKind::HostDown) => "host_down",
             Self::Told(ReportKind::HostUp) => "host_up",
+            Self::Told(ReportKind::HostRole) => "host_role",
             Self::Told(ReportKind::ServerFault) => "server_fault",
             Self::Told(ReportKind::LoginRefused) => "login_refused",
         }
@@ -155,6 +157,8 @@ pub(crate) struct Events {
     /// Hosts that cannot be reached, and since when. The pool that reported one may vanish, or move to another host,
     /// without reporting the end.
     down: BTreeMap<Box<str>, Wall>,
+    /// What was told last of the roles of hosts: each worker finds out by itself.
+    roles: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Events {
@@ -179,12 +183,17 @@ impl Events {
     pub(crate) fn hear(&mut self, report: Report) {
         // Each pool detects a host's failure and recovery by itself; only the first report counts.
         let is_news = match report.kind {
-            ReportKind::HostDown if self.down.len() >= HOSTS_DOWN_MAX => true,
+            ReportKind::HostDown if self.down.len() >= HOSTS_KNOWN_MAX => true,
             ReportKind::HostDown => {
                 let before = self.down.insert(report.host.clone(), report.at);
                 before.is_none_or(|before| !is_soon(before, report.at, FOLDED_WITHIN))
             }
             ReportKind::HostUp => self.down.remove(&report.host).is_some(),
+            ReportKind::HostRole if self.roles.len() >= HOSTS_KNOWN_MAX => true,
+            ReportKind::HostRole => {
+                let before = self.roles.insert(report.host.clone(), report.detail.clone());
+                before.is_none_or(|before| before != report.detail)
+            }
             ReportKind::WaitBegins | ReportKind::WaitEnds | ReportKind::ServerFault | ReportKind::LoginRefused => true,
         };
         if !is_news {
@@ -277,7 +286,7 @@ const TEXT_MAX: usize = 1000;
 /// The number of events returned at once to a reader that follows them.
 const NEWS_MAX: usize = 100;
 /// The number of hosts remembered as down; the failure of a further host is an event each time.
-pub(crate) const HOSTS_DOWN_MAX: usize = 1000;
+pub(crate) const HOSTS_KNOWN_MAX: usize = 1000;
 /// The number of similar events, by names, that are kept apart; further ones are combined into one event.
 const TOLD_APART: usize = 8;
 /// An event is combined with a similar one if it follows within this time, in microseconds, and at most this long after
@@ -376,6 +385,16 @@ mod tests {
         events.hear(Report { at: Wall(FOLDED_WITHIN + SECOND), ..host(ReportKind::HostDown) });
         let words: Vec<_> = events.iter().map(|event| event.kind.word()).collect();
         assert_eq!(words, ["host_down", "host_up", "host_down", "host_down"]);
+    }
+
+    #[test]
+    fn a_role_is_told_once_for_all_workers() {
+        let mut events = Events::default();
+        let told = |detail: &str| Report { detail: detail.into(), ..host(ReportKind::HostRole) };
+        for detail in ["primary (was standby)", "primary (was standby)", "standby (was primary)"] {
+            events.hear(told(detail));
+        }
+        assert_eq!(events.iter().count(), 2);
     }
 
     #[test]

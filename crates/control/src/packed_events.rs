@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use base::Wall;
 use serde::{Deserialize, Serialize};
 
-use crate::events::{EventKind, EventRecord, Events, HOSTS_DOWN_MAX};
+use crate::events::{EventKind, EventRecord, Events, HOSTS_KNOWN_MAX};
 
 /// The events of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl Events {
                 change: event.change,
             });
         }
-        for (host, since) in before.down.into_iter().take(HOSTS_DOWN_MAX) {
+        for (host, since) in before.down.into_iter().take(HOSTS_KNOWN_MAX) {
             self.note_down(host, Wall(since));
         }
         // A process without packed events has numbered none that anybody could ask for.
@@ -170,7 +170,7 @@ mod tests {
         let down = (0..5000).map(|host: i64| (host.to_string().into(), host)).collect();
         let mut next = start(1000);
         next.carry_on(PackedEvents { events: (1..=many).map(event).collect(), changes: many, down });
-        assert_eq!((next.iter().count(), next.down().count()), (EVENTS_MAX, HOSTS_DOWN_MAX));
+        assert_eq!((next.iter().count(), next.down().count()), (EVENTS_MAX, HOSTS_KNOWN_MAX));
         let mut next = start(1000);
         next.carry_on(PackedEvents { events: (1..=10).map(event).collect(), changes: 10, down: Vec::new() });
         assert!(words(&next).len() <= 4, "a megabyte each, of four that are kept");

@@ -21,6 +21,29 @@ pub enum LoginEnd<'a> {
     Unreachable(&'a str),
 }
 
+/// What the servers at a host may do, as they have reported it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostRole {
+    /// Read and write.
+    Primary,
+    /// Read, since the host is in recovery.
+    Standby,
+    /// Read, unless a transaction asks for more (`default_transaction_read_only`).
+    ReadOnly,
+}
+
+impl HostRole {
+    /// The role in one word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Standby => "standby",
+            Self::ReadOnly => "read-only",
+        }
+    }
+}
+
 /// A host as one worker knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownHost {
@@ -28,6 +51,8 @@ pub struct KnownHost {
     pub name: Arc<str>,
     /// Whether it answered last.
     pub is_reachable: bool,
+    /// The role that a server there reported last, if one has.
+    pub role: Option<HostRole>,
     /// How long that has been so.
     pub since: Duration,
     /// How long ago a login ended there.
@@ -45,6 +70,7 @@ pub struct Hosts(BTreeMap<Arc<str>, State>);
 #[derive(Debug)]
 struct State {
     is_reachable: bool,
+    role: Option<HostRole>,
     since: Time,
     heard: Time,
     failed: u64,
@@ -55,12 +81,7 @@ impl Hosts {
     /// A login has ended.
     pub fn login_ends(&mut self, now: Time, name: &str, end: LoginEnd<'_>) {
         let is_reachable = !matches!(end, LoginEnd::Unreachable(_));
-        if !self.0.contains_key(name) {
-            self.make_room();
-            let state = State { is_reachable, since: now, heard: now, failed: 0, error: None };
-            self.0.insert(name.into(), state);
-        }
-        let Some(state) = self.0.get_mut(name) else { return };
+        let Some(state) = self.known(now, name, is_reachable) else { return };
         if std::mem::replace(&mut state.is_reachable, is_reachable) != is_reachable {
             state.since = now;
         }
@@ -71,11 +92,33 @@ impl Hosts {
         }
     }
 
+    /// A server at a host has reported its role. Returns the former role, if it was another.
+    pub fn has_role(&mut self, now: Time, name: &str, role: HostRole) -> Option<HostRole> {
+        let state = self.known(now, name, true)?;
+        state.role.replace(role).filter(|former| *former != role)
+    }
+
+    /// Whether a host did not answer last.
+    #[must_use]
+    pub fn is_unreachable(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|state| !state.is_reachable)
+    }
+
+    fn known(&mut self, now: Time, name: &str, is_reachable: bool) -> Option<&mut State> {
+        if !self.0.contains_key(name) {
+            self.make_room();
+            let state = State { is_reachable, role: None, since: now, heard: now, failed: 0, error: None };
+            self.0.insert(name.into(), state);
+        }
+        self.0.get_mut(name)
+    }
+
     /// The hosts.
     pub fn rows(&self, now: Time) -> impl Iterator<Item = KnownHost> {
         self.0.iter().map(move |(name, state)| KnownHost {
             name: name.clone(),
             is_reachable: state.is_reachable,
+            role: state.role,
             since: now.since(state.since),
             heard: now.since(state.heard),
             failed: state.failed,
@@ -106,10 +149,11 @@ pub fn merged(rows: impl IntoIterator<Item = KnownHost>) -> Vec<KnownHost> {
         let error = errors.into_iter().flatten().min_by_key(|(_, ago)| *ago);
         // If they agree, it has been so since the first of them noticed.
         let since = if known.is_reachable == row.is_reachable { Some(known.since.max(row.since)) } else { None };
+        let role = if row.heard < known.heard { row.role.or(known.role) } else { known.role.or(row.role) };
         if row.heard < known.heard {
             *known = row;
         }
-        (known.failed, known.error, known.since) = (failed, error, since.unwrap_or(known.since));
+        (known.failed, known.error, known.since, known.role) = (failed, error, since.unwrap_or(known.since), role);
     }
     all.into_values().collect()
 }
@@ -130,6 +174,7 @@ mod tests {
         hosts.login_ends(Time::from_secs(10), "a:5432", LoginEnd::Unreachable("connect failed"));
         hosts.login_ends(Time::from_secs(25), "a:5432", LoginEnd::Unreachable("timeout"));
         let down = row(&hosts, 30);
+        assert!(hosts.is_unreachable("a:5432") && !hosts.is_unreachable("b:5432"));
         assert_eq!((down.is_reachable, down.since.as_secs(), down.heard.as_secs(), down.failed), (false, 20, 5, 2));
         assert_eq!(down.error.as_ref().map(|(error, ago)| (&**error, ago.as_secs())), Some(("timeout", 5)));
         hosts.login_ends(Time::from_secs(40), "a:5432", LoginEnd::Refused("no such role"));
@@ -137,6 +182,20 @@ mod tests {
         assert_eq!((refused.is_reachable, refused.since.as_secs(), refused.failed), (true, 10, 3));
         hosts.login_ends(Time::from_secs(60), "a:5432", LoginEnd::Accepted);
         assert_eq!((row(&hosts, 60).since.as_secs(), row(&hosts, 60).error.is_some()), (20, true));
+    }
+
+    #[test]
+    fn the_role_of_a_host_is_the_one_that_was_reported_last() {
+        let mut hosts = Hosts::default();
+        assert_eq!(hosts.has_role(Time::from_secs(1), "a:5432", HostRole::Standby), None);
+        assert_eq!(hosts.has_role(Time::from_secs(2), "a:5432", HostRole::Standby), None);
+        assert_eq!(hosts.has_role(Time::from_secs(3), "a:5432", HostRole::Primary), Some(HostRole::Standby));
+        hosts.login_ends(Time::from_secs(4), "a:5432", LoginEnd::Unreachable("connect failed"));
+        assert_eq!(row(&hosts, 5).role, Some(HostRole::Primary), "what is not reported stays as it was");
+        let mut other = Hosts::default();
+        other.login_ends(Time::from_secs(5), "a:5432", LoginEnd::Accepted);
+        let told = merged(hosts.rows(Time::from_secs(6)).chain(other.rows(Time::from_secs(6))));
+        assert_eq!((told[0].role, told[0].is_reachable), (Some(HostRole::Primary), true));
     }
 
     #[test]

@@ -18,5 +18,5 @@ pub use failed_queries::{Excess, FailedQueries};
 pub use failures::{Failing, Failure, Failures, KEPT, Recent, WINDOW};
 pub use heaviest::{Call, Description, Heaviest, ROWS_MAX, Room, STATES_MAX, Statement, StatementSums};
 pub use histogram::{Histogram, Histograms, QUANTILE_ERROR};
-pub use hosts::{Hosts, KnownHost, LoginEnd, merged};
+pub use hosts::{HostRole, Hosts, KnownHost, LoginEnd, merged};
 pub use opened::{Closed, Lives, Opened};

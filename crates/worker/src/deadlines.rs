@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
         let is_along = server.session.phase.kind() == LoanPhaseKind::ApplyingAlong;
         match &server.stage {
             ServerStage::Connecting(attempt) => {
-                let end = settings.server_connect_timeout.map(|limit| server.since + limit);
+                let end = self.connect_timeout(server).map(|limit| server.since + limit);
                 // A dial that waits for a descriptor does not try an address yet.
                 let is_tried = server.conn != Conn::NOWHERE;
                 end.map(|end| (if is_tried { attempt.due(end) } else { end }, Fault::ServerCrashed))
@@ -264,6 +264,7 @@ impl<I: Io> Worker<I> {
             Timer::Traced => self.send_traced(),
             Timer::Spans => self.send_spans(),
             Timer::Watch => self.watch_waits(),
+            Timer::Outages => self.try_hosts_again(),
         }
     }
 

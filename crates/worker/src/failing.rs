@@ -91,6 +91,9 @@ impl<I: Io> Worker<I> {
         place.totals.error_count += 1;
         let queries = place.totals.query_count;
         place.failed_queries.get_or_insert_default().fails(self.hands.now, queries, state);
+        if state == READ_ONLY_SQL_TRANSACTION {
+            self.write_refused(key);
+        }
     }
 
     /// The databases in which queries fail more often than usually.
@@ -141,5 +144,7 @@ fn is_intended(fault: &Fault) -> bool {
     )
 }
 
+/// A write in a transaction that may only read, as all are on a standby (PostgreSQL, `errcodes.txt`).
+const READ_ONLY_SQL_TRANSACTION: [u8; 5] = *b"25006";
 /// More of a name that a client has sent is not kept.
 const NAME_BYTES_MAX: usize = 64;

@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
         let place = self.registry.pool(server.pool);
         let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
         let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Server(server.id), database, user, address);
-        let port = self.registry.port_of(server.database);
+        let port = server.host.port();
         match &server.address {
             Some(Address::Tcp(address)) => of(format_args!("{address}")),
             Some(Address::Unix(_) | Address::Abstract(_)) => of(format_args!("unix:{port}")),

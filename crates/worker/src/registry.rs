@@ -13,7 +13,7 @@ use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, Settings};
 use measure::{FailedQueries, Heaviest};
-use pool::PoolKey;
+use pool::{HostChoice, PoolKey};
 use protocol::client::statuses::Statuses;
 use protocol::fault::{EndedBy, Unserved};
 use protocol::state::{FunctionCatalog, Overrides, PROBED, PinRules};
@@ -72,8 +72,10 @@ pub(crate) struct DatabasePlace {
     pub(crate) unused_since: Option<Time>,
     /// Whether the last login at a server failed because the database does not exist.
     pub(crate) is_missing: bool,
-    /// The index of the host that was dialed last.
-    pub(crate) host: usize,
+    /// Which of its hosts is dialed next.
+    pub(crate) host_choice: HostChoice,
+    /// How often its servers at a host were replaced because the host's role has changed.
+    pub(crate) left_hosts: Repeated,
     /// What its statements and functions do to sessions, where session state follows clients.
     pub(crate) function_catalog: FunctionCatalog,
     /// How often its servers were probed for what, in the order of [`PROBED`].
@@ -191,7 +193,8 @@ impl DatabasePlace {
             totals: Totals::default(),
             unused_since: None,
             is_missing: false,
-            host: usize::MAX,
+            host_choice: HostChoice::default(),
+            left_hosts: Repeated::default(),
             function_catalog: FunctionCatalog::new(scope),
             probes: [0; PROBED.len()],
             listening: Listening::default(),
@@ -336,11 +339,6 @@ impl Registry {
     /// The configuration of a pool's database.
     pub(crate) fn entry_of(&self, pool: PoolKey) -> Option<&Arc<Database>> {
         self.databases[self.pool(pool)?.database as usize].entry.as_ref()
-    }
-
-    /// The port of a database's servers; 0 if the database was removed.
-    pub(crate) fn port_of(&self, database: u32) -> u16 {
-        self.databases[database as usize].entry.as_ref().map_or(0, |entry| entry.port)
     }
 
     /// The pools of a database.

@@ -73,6 +73,11 @@ impl<I: Io> Worker<I> {
             return;
         }
         let (Some(names), Some(host)) = (self.names_of_server(key), self.host_of_server(key)) else { return };
+        // Of a database with several hosts the pool goes on with another one, and has not failed.
+        let has_others = self.registry.entry_of(pool).is_some_and(|entry| entry.hosts.len() > 1);
+        if has_others && self.hosts.is_unreachable(&host) {
+            return;
+        }
         match kind {
             FailureKind::Refused => {
                 self.report(ReportKind::ServerFault, "login", names, &host, &failure.text);
@@ -85,14 +90,14 @@ impl<I: Io> Worker<I> {
 
     /// A login has succeeded.
     pub(crate) fn report_dialed(&mut self, key: ServerKey, pool: PoolKey) {
-        if self.pools.has_failed(pool)
-            && let (Some(names), Some(host)) = (self.names_of_server(key), self.host_of_server(key))
+        if let (Some(names), Some(host)) = (self.names_of_server(key), self.host_of_server(key))
+            && (self.pools.has_failed(pool) || self.hosts.is_unreachable(&host))
         {
             self.report(ReportKind::HostUp, "", names, &host, "a login has succeeded");
         }
     }
 
-    fn names_of_server(&self, key: ServerKey) -> Option<(Arc<str>, Arc<str>)> {
+    pub(crate) fn names_of_server(&self, key: ServerKey) -> Option<(Arc<str>, Arc<str>)> {
         let place = self.registry.pool(self.servers.get(key)?.pool)?;
         Some((place.database_name.clone(), place.user_name.clone()))
     }
@@ -103,8 +108,8 @@ impl<I: Io> Worker<I> {
         let host = match &server.address {
             Some(Address::Unix(path)) => path.to_string(),
             Some(Address::Abstract(name)) => format!("@{name}"),
-            Some(Address::Tcp(_)) | None if server.host.is_empty() => return None,
-            Some(Address::Tcp(_)) | None => with_port(&server.host, self.registry.port_of(server.database)),
+            Some(Address::Tcp(_)) | None if server.host.name().is_empty() => return None,
+            Some(Address::Tcp(_)) | None => with_port(server.host.name(), server.host.port()),
         };
         Some(host)
     }

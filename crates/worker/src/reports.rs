@@ -41,6 +41,8 @@ pub enum ReportKind {
     HostDown,
     /// Logins at the host succeed again.
     HostUp,
+    /// A server has reported another role of its host than those before it.
+    HostRole,
     /// A server was closed because of a fault.
     ServerFault,
     /// A client was refused.

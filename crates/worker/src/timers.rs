@@ -33,4 +33,6 @@ pub(crate) enum Timer {
     Spans,
     /// Checks for clients that wait in the pools.
     Watch,
+    /// Hosts that are out of order are tried again.
+    Outages,
 }

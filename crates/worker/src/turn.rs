@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time, WorkerId, earliest};
-use measure::{Failures, Hosts};
+use measure::Failures;
 use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -39,6 +39,7 @@ use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::stopwatch::{Stopwatch, Work};
 use crate::upstream::host_names::HostNames;
+use crate::upstream::observed_hosts::ObservedHosts;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
@@ -77,7 +78,7 @@ impl<I: Io> Worker<I> {
             texts: Texts::default(),
             protocol_violations: 0,
             failures: Failures::default(),
-            hosts: Hosts::default(),
+            hosts: ObservedHosts::default(),
             verified: Verified::default(),
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),

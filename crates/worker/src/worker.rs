@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time};
-use measure::{Failures, Hosts};
+use measure::Failures;
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -39,6 +39,7 @@ use crate::reports::Reports;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
 use crate::upstream::host_names::HostNames;
+use crate::upstream::observed_hosts::ObservedHosts;
 
 /// One thread of the data plane.
 pub struct Worker<I: Io> {
@@ -78,8 +79,8 @@ pub struct Worker<I: Io> {
     pub(crate) protocol_violations: u64,
     /// What has failed in the last seconds.
     pub(crate) failures: Failures,
-    /// Which hosts can be reached.
-    pub(crate) hosts: Hosts,
+    /// What has been seen of its hosts.
+    pub(crate) hosts: ObservedHosts,
     /// How often the known session state was compared with what the server reports (`session_verify`), and how often
     /// they differed.
     pub(crate) verified: Verified,

@@ -4,6 +4,7 @@
 pub(crate) mod crowds;
 pub(crate) mod databases;
 pub(crate) mod holes;
+pub(crate) mod hosts;
 pub(crate) mod limits;
 pub(crate) mod linger;
 pub(crate) mod losses;

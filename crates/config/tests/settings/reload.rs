@@ -89,7 +89,6 @@ fn servers_survive_only_what_they_need_not_know() {
     let old = database("host=h user=u password=p");
     let of_no_use = [
         "host=h2 user=u password=p",
-        "host=h,h2 user=u password=p",
         "user=u password=p",
         "host=h password=p",
         "host=h user=v password=p",
@@ -99,11 +98,18 @@ fn servers_survive_only_what_they_need_not_know() {
         "host=h user=u password=p auth_dbname=x",
         "host=h user=u password=p auth_query=x",
         "host=h user=u password=p load_balance_hosts=disable",
+        "host=h user=u password=p target_session_attrs=primary",
+        "host=h,g port=1,5432 user=u password=p",
     ];
     for value in of_no_use {
         assert!(database(value).must_reconnect(&old), "{value}");
     }
-    for value in ["host=h user=u password=q", "host=h user=u password=p pool_size=3 pool_mode=statement"] {
+    for value in [
+        "host=h user=u password=q",
+        "host=h user=u password=p pool_size=3 pool_mode=statement",
+        "host=h,h2 user=u password=p",
+        "host=g,h port=1,5432 user=u password=p",
+    ] {
         assert!(!database(value).must_reconnect(&old), "{value}");
     }
 }

@@ -309,6 +309,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     failures::HOST_REACHABLE,
     failures::HOST_STATE_SECONDS,
+    failures::HOST_ROLE,
     failures::SERVER_LOGIN_FAILURES,
     failures::CLIENT_FAILURES,
     database!(

@@ -32,6 +32,17 @@ pub(super) const HOST_STATE_SECONDS: Metric = Metric {
     },
 };
 
+pub(super) const HOST_ROLE: Metric = Metric {
+    name: "trunkline_host_role",
+    kind: MetricKind::Gauge,
+    help: "1 for the role that a server at the host reported last: primary, standby, or read-only (default_transaction_read_only). It is absent before the first login, and for PostgreSQL before 14.",
+    labels: &["host", "role"],
+    samples: |view| {
+        let of = |(host, _): &(KnownHost, bool)| Some(Sample::new([&host.name, &host.role?.word().into()], 1.0));
+        hosts_with_state(view).iter().filter_map(of).collect()
+    },
+};
+
 pub(super) const SERVER_LOGIN_FAILURES: Metric = Metric {
     name: "trunkline_server_login_failures",
     kind: MetricKind::Counter,

@@ -84,6 +84,8 @@ pub enum ServerEvent<'b> {
     Endless,
     /// A command that has changed the catalog.
     CatalogChange,
+    /// A report of the role of the server's host.
+    RoleReport,
     /// An error that is not for the client.
     Error(Cow<'b, [u8]>),
     /// An error for the client, with its SQLSTATE.
@@ -408,7 +410,9 @@ impl Answers<'_> {
                         Some(Gives::Instead(own)) => to_client.send(own),
                         Some(Gives::Nothing) | None => {}
                     }
+                    let tells_role = self.tells_role(client.as_deref(), &body);
                     self.parameter(client, server, &body);
+                    return tells_role.then_some(ServerEvent::RoleReport);
                 }
                 None
             }

@@ -40,6 +40,18 @@ impl Answers<'_> {
         }
     }
 
+    /// Whether a `ParameterStatus` tells the role of the server's host: that recovery has ended, or that transactions are read-only, or
+    /// no longer, unless the client has set that itself.
+    pub(super) fn tells_role(&self, client: Option<&ClientSession>, status: &[u8]) -> bool {
+        const READ_ONLY: &str = "default_transaction_read_only";
+        let Some((name, value)) = backend::parameter_status(status) else { return false };
+        let is_own = |client: &ClientSession| {
+            let is_told = self.tracked.reported_place(name).is_some_and(|place| client.vars.get(place) == Some(value));
+            is_told || client.effects_on_parameters().is_some_and(|effects| effects.decides(name))
+        };
+        name == "in_hot_standby" || name == READ_ONLY && !client.is_some_and(is_own)
+    }
+
     /// Handles a `ParameterStatus`; a client that has the server receives the same message.
     pub(super) fn parameter(&mut self, client: Option<&mut ClientSession>, server: &mut ServerSession, status: &[u8]) {
         if let Some((name, value)) = backend::parameter_status(status)

@@ -453,6 +453,7 @@ impl Stage {
                 self.say_again(name, client.expect("a client"));
                 return false;
             }
+            ServerEvent::RoleReport => "reports its role".to_owned(),
             ServerEvent::InTransaction => "is in a transaction that may not be".to_owned(),
         };
         let ends = matches!(told.as_str(), "cannot be followed any more" | "answers without end")

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use config::Database;
+use pool::{Event, HostChoice};
 use protocol::fault::EndedBy;
 use reactor::Io;
 
@@ -72,8 +74,30 @@ impl<I: Io> Worker<I> {
             return Fate::Removed;
         }
         if new.must_reconnect(&old) {
+            self.registry.databases[number].host_choice = HostChoice::default();
             self.retire_servers_of(number as u32, EndedBy::Reload);
+        } else if !new.hosts_with_ports().eq(old.hosts_with_ports()) {
+            self.registry.databases[number].host_choice = HostChoice::default();
+            self.leave_other_hosts(number as u32, &new);
         }
         Fate::Stays
+    }
+
+    /// The hosts of a database have changed: servers at those that stay stay as well, the others are replaced.
+    fn leave_other_hosts(&mut self, database: u32, entry: &Database) {
+        let ours = self.servers.iter().filter(|(_, server)| server.database == database);
+        let places: Vec<_> =
+            ours.map(|(key, server)| (key, entry.place_of(|host, port| server.is_at(host, port)))).collect();
+        for (server, place) in places {
+            match (place, self.servers.get_mut(server)) {
+                (Some(place), Some(row)) => row.host.stands_at(place),
+                (None, Some(_)) => {
+                    self.retired_by(server, EndedBy::Reload);
+                    self.tell_pools(Event::RetireServer { server });
+                    self.settle();
+                }
+                (_, None) => {}
+            }
+        }
     }
 }

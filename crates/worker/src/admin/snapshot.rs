@@ -259,7 +259,7 @@ impl<I: Io> Worker<I> {
         let is_at_rest =
             matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) && server.session.exchange.may_end();
         let (ours, theirs) = (self.hands.io.near_end(server.conn), self.hands.io.far_end(server.conn));
-        let port = self.registry.port_of(server.database);
+        let port = server.host.port();
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),

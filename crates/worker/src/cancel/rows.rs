@@ -85,7 +85,7 @@ impl Target {
     fn of(key: ServerKey, server: &Server) -> Option<Self> {
         let address = server.address.clone().filter(|_| !server.cancel_key.is_empty())?;
         let demand = server.demand.clone().filter(|_| server.security.is_some());
-        let secret = demand.map(|demand| (demand, server.host.clone()));
+        let secret = demand.map(|demand| (demand, server.host.name().clone()));
         Some(Self { server: key, pool: server.pool, query_number: server.query_number, address, secret })
     }
 }

@@ -50,7 +50,7 @@ impl<I: Io> Worker<I> {
             && let Some(server) = self.servers.get(key)
         {
             let age = self.hands.now.since(server.since).as_secs();
-            self.log_server(key, Level::Log, format_args!("closing because: {why} (age={age}s)"));
+            self.log_server(key, self.dial_level(key, Level::Log), format_args!("closing because: {why} (age={age}s)"));
         }
         self.unpledge(key);
         let hears = self.hears_dedicated(key);

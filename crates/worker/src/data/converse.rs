@@ -134,6 +134,7 @@ impl<I: Io> Worker<I> {
                 ServerEvent::Notification(body) => self.notified(key, &body),
                 ServerEvent::Functions => self.slow_down(key),
                 ServerEvent::CatalogChange => self.catalog_changes(key),
+                ServerEvent::RoleReport => self.role_reported(key),
                 ServerEvent::CopyBegins => {
                     self.give_client(key, &chunk, place.start..place.at);
                     place.start = place.at;

@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let (client, is_dialed) =
             (server.client(), !matches!(server.stage, ServerStage::Idle | ServerStage::Cleaning(_)));
-        let (line, host) = (self.server_prefix(key), server.host.clone());
+        let (line, host) = (self.server_prefix(key), server.host.name().clone());
         let text = format_args!("{ENDLESS}, it is closed (host {host}, more than {} MiB)", OWN_ANSWER_BYTES_MAX >> 20);
         self.hands.log.about(&line, Level::Error, text);
         match client {

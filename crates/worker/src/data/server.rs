@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Time;
+use config::Host;
 use measure::Opened;
 use pool::{AffinityHold, ClientKey, Fingerprint, PoolKey};
 use protocol::loan::{LoanPhase, ServerSession};
@@ -27,6 +28,7 @@ use crate::registry::Welcome;
 use crate::upstream::attempt::Attempt;
 use crate::upstream::cleanup::Cleaning;
 use crate::upstream::dedicated::Dedicated;
+use crate::upstream::dialed_host::DialedHost;
 
 /// One server.
 #[derive(Debug)]
@@ -38,8 +40,7 @@ pub(crate) struct Server {
     pub(crate) database: u32,
     /// Its address; cancel requests for it go there too.
     pub(crate) address: Option<Address>,
-    /// Its host as configured, which its certificate may have to name.
-    pub(crate) host: Arc<str>,
+    pub(crate) host: DialedHost,
     /// The TLS session, if it is encrypted.
     pub(crate) security: Option<Arc<Security>>,
     /// When dialing began.
@@ -141,7 +142,7 @@ impl Server {
             pool,
             database,
             address: None,
-            host: "".into(),
+            host: DialedHost::default(),
             security: None,
             since: now,
             stage: ServerStage::Resolving,
@@ -210,9 +211,9 @@ impl Server {
         self.affinity_hold.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
     }
 
-    /// Its host for logs and events; `unix` for a unix socket.
-    pub(crate) fn host_word(&self) -> &str {
-        if self.host.is_empty() { "unix" } else { &self.host }
+    /// Whether it is, or is dialed, at this host.
+    pub(crate) fn is_at(&self, host: &Host, port: u16) -> bool {
+        self.host.is(host, port, self.address.as_ref())
     }
 
     /// The fingerprint of its session, for the choice of a server.

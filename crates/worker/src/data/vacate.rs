@@ -97,8 +97,8 @@ fn keys<T>(rows: Vec<(ServerKey, T)>) -> Vec<ServerKey> {
 
 /// Whether servers of a database may have this address.
 fn may_be_at(entry: &Database, address: &Address) -> bool {
-    entry.hosts.iter().any(|host| match (host, address) {
-        (Host::Name(_), Address::Tcp(address)) => address.port() == entry.port,
-        _ => fixed_address(host, entry.port).as_ref() == Some(address),
+    entry.hosts_with_ports().any(|(host, port)| match (host, address) {
+        (Host::Name(_), Address::Tcp(address)) => address.port() == port,
+        _ => fixed_address(host, port).as_ref() == Some(address),
     })
 }

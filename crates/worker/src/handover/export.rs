@@ -262,7 +262,7 @@ impl<I: Io> Worker<I> {
             id: server.id,
             pool: self.pool_name(server.pool)?,
             address: server.address.as_ref()?.into(),
-            host: server.host.to_string(),
+            host: server.host.name().to_string(),
             since: server.since.0,
             heard: server.last_received.0,
             asked: server.request_time.0,

@@ -33,6 +33,7 @@ use crate::handover::parcel::{
 };
 use crate::planted::{comes_with_request, own_parameters, own_statements};
 use crate::registry::Welcome;
+use crate::upstream::dialed_host::DialedHost;
 use crate::worker::{Owner, Worker};
 
 /// The packed statements, and those already unpacked.
@@ -359,8 +360,9 @@ impl<I: Io> Worker<I> {
             }
         };
         let mut server = Server::new(conn, packed.id, pool, database, vars, Time(packed.since));
+        let port = self.registry.databases[database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        server.host = DialedHost::arrived(&packed.host, &address, port);
         server.address = Some(address);
-        server.host = packed.host.into();
         server.session.exchange = packed.exchange;
         // It is not known whether its open transaction or an unanswered request has created functions.
         server.session.makes_functions = !server.session.exchange.may_end();

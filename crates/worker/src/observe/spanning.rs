@@ -136,8 +136,8 @@ impl<I: Io> Worker<I> {
         let spent = ready.meter.division.so_far(self.hands.now).since(&begun.before);
         let server = ServerSpan {
             id: server.id,
-            host: server.host.clone(),
-            port: self.registry.port_of(server.database),
+            host: server.host.name().clone(),
+            port: server.host.port(),
             address: match &server.address {
                 Some(Address::Tcp(address)) => Some(*address),
                 Some(Address::Unix(_) | Address::Abstract(_)) | None => None,

@@ -6,6 +6,7 @@
 //! follows on the connection (`secure`, `login`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::counted;
 use config::{Database, Host, LoadBalance};
@@ -19,7 +20,9 @@ use crate::data::server::{Server, ServerStage};
 use crate::letters::Found;
 use crate::timers::Timer;
 use crate::upstream::attempt::{Attempt, word};
+use crate::upstream::dialed_host::DialedHost;
 use crate::upstream::host_names::{Asker, Known};
+use crate::upstream::role::has_one_host_at_a_time;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
@@ -42,26 +45,22 @@ impl<I: Io> Worker<I> {
             self.dial_failed(key, Failure::unreachable("database removed"));
             return;
         };
-        let host = self.next_host(database, &entry);
-        if let Some(server) = self.servers.get_mut(key) {
-            server.host = match &host {
-                Host::Ip(ip) => ip.to_string().into(),
-                Host::Name(name) => name.clone(),
-                Host::Unix(_) | Host::Abstract(_) => "".into(),
-            };
-        }
-        self.reach(key, &host, entry.port);
+        let (host, port) = self.next_host(key, database, &entry);
+        self.reach(key, &host, port);
     }
 
-    /// Chooses one of several hosts: in turn, or the same one until it fails.
-    fn next_host(&mut self, database: u32, entry: &Database) -> Host {
-        let place = &mut self.registry.databases[database as usize];
-        if place.host == usize::MAX {
-            place.host = 0;
-        } else if entry.load_balance_hosts == LoadBalance::RoundRobin {
-            place.host += 1;
+    /// Chooses one of several hosts: the next that suits the database, or the same one until it fails.
+    fn next_host(&mut self, key: ServerKey, database: u32, entry: &Database) -> (Host, u16) {
+        let (now, rests) = (self.hands.now, self.hands.active.settings.server_login_retry);
+        let takes_turns = entry.load_balance_hosts == LoadBalance::RoundRobin && !has_one_host_at_a_time(entry);
+        let choice = &mut self.registry.databases[database as usize].host_choice;
+        let place = choice.next(now, entry.hosts.len(), takes_turns, rests);
+        let is_quiet = self.is_outage_told(entry);
+        let port = entry.port_at(place);
+        if let Some(server) = self.servers.get_mut(key) {
+            server.host = DialedHost::new(&entry.hosts[place], port, place, is_quiet);
         }
-        entry.hosts[place.host % entry.hosts.len()].clone()
+        (entry.hosts[place].clone(), port)
     }
 
     fn reach(&mut self, key: ServerKey, host: &Host, port: u16) {
@@ -96,7 +95,7 @@ impl<I: Io> Worker<I> {
     /// Has servers replaced whose address their host name no longer has, as soon as they are not in use.
     fn leave_old_addresses(&mut self, name: &Arc<str>) {
         let is_left = |server: &Server| {
-            let address = server.address.as_ref().filter(|_| server.host == *name);
+            let address = server.address.as_ref().filter(|_| server.host.name() == name);
             address.is_some_and(|address| self.names.has_moved_from(name, address))
         };
         let left: Vec<_> = self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
@@ -116,10 +115,9 @@ impl<I: Io> Worker<I> {
     /// Continues a dial whose host name has been looked up.
     fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
         let Some(server) = self.servers.get(key) else { return };
-        if let (ServerStage::Resolving, Some(entry)) =
-            (&server.stage, self.registry.databases[server.database as usize].entry.clone())
-        {
-            self.reach(key, &Host::Name(name.clone()), entry.port);
+        if matches!(server.stage, ServerStage::Resolving) {
+            let port = server.host.port();
+            self.reach(key, &Host::Name(name.clone()), port);
         }
     }
 
@@ -171,7 +169,8 @@ impl<I: Io> Worker<I> {
 
     /// An address has not answered in its time.
     pub(crate) fn connect_is_late(&mut self, key: ServerKey) {
-        let limit = self.hands.active.settings.server_connect_timeout;
+        let Some(server) = self.servers.get(key) else { return };
+        let limit = self.connect_timeout(server);
         let Some(server) = self.servers.get_mut(key) else { return };
         let ServerStage::Connecting(attempt) = &mut server.stage else { return };
         if limit.is_some_and(|limit| server.since + limit <= self.hands.now) {
@@ -185,23 +184,39 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// How long a connection may take to be established. While there are other hosts to be tried, a silent one gets little time: a lost
+    /// first packet of TCP is repeated after a second.
+    pub(crate) fn connect_timeout(&self, server: &Server) -> Option<Duration> {
+        let limit = self.hands.active.settings.server_connect_timeout;
+        match self.registry.databases[server.database as usize].host_choice.left() {
+            0 | 1 => limit,
+            _ => Some(limit.map_or(HOST_TIME, |limit| limit.min(HOST_TIME))),
+        }
+    }
+
+    /// The level of a line about a dial: during an outage, each attempt but one in a while is of use only to who looks for it.
+    pub(crate) fn dial_level(&self, key: ServerKey, level: Level) -> Level {
+        let is_quiet = self.servers.get(key).is_some_and(|server| server.host.is_quiet());
+        if is_quiet { Level::Debug } else { level }
+    }
+
     /// An address could not be reached. Returns whether the dial goes on with another one; else it has failed.
     fn may_go_on(&mut self, key: ServerKey, why: &str) -> bool {
         let line = self.server_prefix(key);
         let Some(server) = self.servers.get_mut(key) else { return false };
         let ServerStage::Connecting(attempt) = &mut server.stage else { return false };
         server.conn = Conn::NOWHERE;
-        let (failed, host) = (attempt.address().clone(), server.host.clone());
+        let (failed, host) = (attempt.address().clone(), server.host.name().clone());
         let next = attempt.fails(why).map(word);
         let all = attempt.reasons();
         self.names.note_unreached(&host, &failed, self.hands.now);
         if let Some(next) = next {
             let words = format_args!("connect failed: {why}; {next} of {host} is tried next");
-            self.hands.log.about(&line, Level::Log, words);
+            self.hands.log.about(&line, self.dial_level(key, Level::Log), words);
             return true;
         }
         let why = all.as_deref().unwrap_or(why);
-        self.hands.log.about(&line, Level::Warning, format_args!("connect failed: {why}"));
+        self.hands.log.about(&line, self.dial_level(key, Level::Warning), format_args!("connect failed: {why}"));
         self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(why), None));
         false
     }
@@ -212,7 +227,7 @@ impl<I: Io> Worker<I> {
         if self.hands.active.settings.log_connections {
             let ours = self.hands.io.near_end(server.conn);
             let from = ours.map_or_else(String::new, |ours| format!(" (from {ours})"));
-            self.log_server(key, Level::Log, format_args!("new connection to server{from}"));
+            self.log_server(key, self.dial_level(key, Level::Log), format_args!("new connection to server{from}"));
         }
         if self.asks_for_tls(key) {
             self.ask_for_tls(key);
@@ -238,8 +253,10 @@ fn is_scarce(error: &std::io::Error) -> bool {
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 /// How often at most a worker logs that dials wait for descriptors.
-const DELAYED_TOLD_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+const DELAYED_TOLD_EVERY: Duration = Duration::from_secs(10);
 /// The reason of an address that has not answered in its time.
 pub(crate) const NO_ANSWER: &str = "no answer";
 /// How long a dial waits for a descriptor before it tries again.
-const SCARCE_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+const SCARCE_PAUSE: Duration = Duration::from_millis(100);
+/// The time of a host to accept a connection while others are left to be tried.
+const HOST_TIME: Duration = Duration::from_secs(2);

@@ -1,19 +1,21 @@
 //! Handles a failed dial, at whatever stage it failed.
 //!
-//! Always true: the pool is told once, with the host and user of the failed login; remembered secrets that may have
-//! been wrong are forgotten or queried again.
-//! Not here: why the dial failed (`dial`, `login`).
+//! Always true: the pool is told once, with the host and user of the failed login; another host is tried at once, if there is one
+//! that was not tried; remembered secrets that may have been wrong are forgotten or queried again.
+//! Not here: why the dial failed (`dial`, `login`, `role`), when hosts are tried again (`outages`).
 
 use std::sync::Arc;
 
 use auth::Secret;
-use config::{Database, LoadBalance};
-use measure::Closed;
+use config::Database;
+use measure::{Closed, LoginEnd};
 use pool::{Event, Failure, FailureKind, PoolKey, ServerKey};
-use reactor::Io;
+use reactor::{Io, Level};
 
 use crate::letters::{Inquirer, ToControl};
 use crate::registry::{Doubt, PoolPlace};
+use crate::timers::Timer;
+use crate::upstream::role::asks_for_role;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -21,12 +23,6 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dial_failed(&mut self, key: ServerKey, mut failure: Failure) {
         self.count_failed_handshake(key);
         let Some(server) = self.servers.get(key) else { return };
-        let place = &mut self.registry.databases[server.database as usize];
-        let stays = place.entry.as_ref().is_some_and(|entry| entry.load_balance_hosts == LoadBalance::Disable);
-        if stays && failure.kind != FailureKind::Refused {
-            place.host += 1;
-        }
-        let is_refused = failure.sqlstate.is_some() && server.dedicated.is_some();
         let pool = server.pool;
         failure.whose = Some(self.whose_login(key));
         let kind = failure.kind;
@@ -45,8 +41,84 @@ impl<I: Io> Worker<I> {
         }
         self.report_failed_dial(key, pool, kind, &failure);
         self.count_failed_server_login(key, kind, &failure);
+        if kind != FailureKind::Refused {
+            failure.kind = self.kind_by_hosts(key, failure.kind);
+            self.note_outage(key, failure.kind);
+        }
+        self.end_dial(key, failure);
+    }
+
+    /// A login has shown that its host is not what the database asks for. The failure is that of the whole search for a host.
+    pub(super) fn host_does_not_suit(&mut self, key: ServerKey, mut failure: Failure) {
+        failure.whose = Some(self.whose_login(key));
+        self.note_host(key, LoginEnd::Accepted);
+        if failure.kind != FailureKind::Elsewhere {
+            let line = self.server_prefix(key);
+            let words = format_args!("no host of the database fits target_session_attrs: {}", failure.words());
+            self.hands.log.about(&line, self.dial_level(key, Level::Warning), words);
+            self.count_failed_server_login(key, failure.kind, &failure);
+        }
+        self.note_outage(key, failure.kind);
+        self.end_dial(key, failure);
+    }
+
+    fn end_dial(&mut self, key: ServerKey, failure: Failure) {
+        let is_dedicated = self.servers.get(key).is_some_and(|server| server.dedicated.is_some());
+        let is_refused = failure.sqlstate.is_some() && is_dedicated;
         self.drop_server(key, Closed::Other, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
+    }
+
+    /// What a failure of this kind at one of several hosts means: another host is tried, or while none is what the database asks for,
+    /// clients wait until one becomes that.
+    fn kind_by_hosts(&mut self, key: ServerKey, kind: FailureKind) -> FailureKind {
+        let Some(server) = self.servers.get(key) else { return kind };
+        let place = &mut self.registry.databases[server.database as usize];
+        match place.host_choice.fails(server.host.place(), self.hands.now) {
+            true => FailureKind::Elsewhere,
+            false if place.entry.as_ref().is_some_and(|entry| asks_for_role(entry)) => FailureKind::Passing,
+            false => kind,
+        }
+    }
+
+    /// No host of a server's database can be used, unless the search for one goes on.
+    fn note_outage(&mut self, key: ServerKey, kind: FailureKind) {
+        let Some(server) = self.servers.get(key).filter(|_| kind != FailureKind::Elsewhere) else { return };
+        let pool = server.pool;
+        let Some(hosts) = self.registry.entry_of(pool).map(|entry| hosts_word(entry)) else { return };
+        let longest = self.hands.active.settings.server_login_retry;
+        if let Some(at) = self.hosts.outage_begins(&hosts, pool, self.hands.now, longest) {
+            self.hands.timers.insert(at, Timer::Outages);
+        }
+    }
+
+    /// Whether the failed logins at the hosts of a database have been logged a moment ago.
+    pub(super) fn is_outage_told(&mut self, entry: &Database) -> bool {
+        let every = self.hands.active.settings.server_login_retry;
+        self.hosts.is_outage_told(|| hosts_word(entry), self.hands.now, every)
+    }
+
+    /// A login has succeeded: all pools that need the same hosts may log in again.
+    pub(super) fn end_outage(&mut self, pool: PoolKey) {
+        let entry = self.registry.entry_of(pool);
+        for pool in self.hosts.outage_ends(|| entry.map(|entry| hosts_word(entry))) {
+            self.tell_pools(Event::TryAgain { pool });
+        }
+    }
+
+    /// Hosts that are out of order are tried again for a pool in which clients wait.
+    pub(crate) fn try_hosts_again(&mut self) {
+        let longest = self.hands.active.settings.server_login_retry;
+        let registry = &self.registry;
+        let (due, next) = self.hosts.due(self.hands.now, longest, |pool| registry.pool(pool).is_some());
+        for pools in due {
+            if let Some(pool) = pools.into_iter().find(|pool| self.pools.has_waiting(*pool)) {
+                self.tell_pools(Event::TryAgain { pool });
+            }
+        }
+        if let Some(at) = next {
+            self.hands.timers.insert(at, Timer::Outages);
+        }
     }
 
     /// Names host and user of the login: the server's errors, such as `password authentication failed`, would otherwise
@@ -54,7 +126,7 @@ impl<I: Io> Worker<I> {
     fn whose_login(&self, key: ServerKey) -> Arc<str> {
         let Some(server) = self.servers.get(key) else { return Arc::default() };
         let user = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
-        let (host, port) = (server.host_word(), self.registry.port_of(server.database));
+        let (host, port) = (server.host.word(), server.host.port());
         format!("host {host}, port {port}, user \"{user}\"").into()
     }
 
@@ -101,6 +173,12 @@ impl<I: Io> Worker<I> {
         (self.hands.posts.control)(ToControl::AskSecret(question));
         doubt == Doubt::None
     }
+}
+
+/// The hosts of a database and what it asks of them: databases of which this is equal share their outages.
+fn hosts_word(entry: &Database) -> String {
+    let hosts: Vec<_> = entry.hosts_with_ports().map(|(host, port)| host.at(port)).collect();
+    format!("{} {:?}", hosts.join(","), entry.target_session_attrs)
 }
 
 /// The server refused the password (`ERRCODE_INVALID_PASSWORD`).

@@ -29,6 +29,20 @@ pub(crate) fn begun_with(begun: &Option<Rc<Overrides>>, given: &Option<Rc<Overri
 }
 
 impl<I: Io> Worker<I> {
+    /// Sends a server that has logged in its `connect_query`.
+    pub(crate) fn begin_introduction(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let takes_queries = server.dedicated.as_ref().is_none_or(|dedicated| dedicated.takes_queries());
+        let entry = self.registry.databases[server.database as usize].entry.as_ref().filter(|_| takes_queries);
+        match entry.and_then(|entry| entry.connect_query.clone()) {
+            Some(query) => {
+                server.stage = ServerStage::Introducing;
+                server.ask(&mut self.hands.io, &query);
+            }
+            None => self.ask_at_first(key),
+        }
+    }
+
     /// Probes the initial session state and the functions of the database before the first client comes, if the pool
     /// needs that; otherwise the server is ready at once.
     pub(crate) fn ask_at_first(&mut self, key: ServerKey) {
@@ -74,6 +88,9 @@ impl<I: Io> Worker<I> {
 
     /// `connect_query` or the probe of the initial state has been answered.
     pub(crate) fn introduced(&mut self, key: ServerKey) {
+        if self.has_proved_role(key) {
+            return;
+        }
         let Some(server) = self.servers.get_mut(key) else { return };
         if let Some(probe) = server.session.phase.take_probe() {
             // If this probe has failed, the server becomes ready all the same, and its first client gets the error.
@@ -129,6 +146,7 @@ impl<I: Io> Worker<I> {
         self.count_opened(key, None);
         self.report_dialed(key, pool);
         self.note_host(key, LoginEnd::Accepted);
+        self.end_outage(pool);
         self.tell_pools(Event::Ready { server: key });
         if is_shared && self.admin.is_ending_servers() {
             self.tell_pools(Event::Retire { pool });

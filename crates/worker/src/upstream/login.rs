@@ -16,6 +16,7 @@ use wire::{Step, write};
 
 use crate::data::server::ServerStage;
 use crate::registry::{Doubt, Welcome};
+use crate::upstream::role::Reported;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -134,21 +135,15 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.session.begins_with(vars.clone());
         server.cancel_key = arrival.key;
-        let (pool, database) = (server.pool, server.database);
+        let pool = server.pool;
         server.welcome = Some(Rc::new(Welcome { fixed, statuses, begun: None }));
-        let takes_queries = server.dedicated.as_ref().is_none_or(|dedicated| dedicated.takes_queries());
         if let Some(place) = self.registry.pool_mut(pool) {
             (place.salted, place.doubt) = (arrival.salted, Doubt::None);
         }
-        let entry = self.registry.databases[database as usize].entry.as_ref().filter(|_| takes_queries);
-        let query = entry.and_then(|entry| entry.connect_query.clone());
-        let Some(server) = self.servers.get_mut(key) else { return };
-        match query {
-            Some(query) => {
-                server.stage = ServerStage::Introducing;
-                server.ask(&mut self.hands.io, &query);
-            }
-            None => self.ask_at_first(key),
+        let parameters = &arrival.parameters;
+        let value = |name: &str| parameters.iter().find(|(other, _)| **other == *name).map(|(_, value)| &**value);
+        if self.fits_its_database(key, Reported::read(value)) {
+            self.begin_introduction(key);
         }
     }
 

@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
         else {
             return;
         };
-        let (conn, host) = (*conn, host.clone());
+        let (conn, host) = (*conn, host.name().clone());
         let is_forbidden = self.hands.active.settings.server_tls_sslmode.forbids_clear_text();
         match tls_answer(bytes, is_forbidden) {
             Ok(true) => {}

@@ -6,7 +6,7 @@ use crate::events::EventRecord;
 
 pub(super) const EVENTS: Subject = Subject {
     name: "EVENTS",
-    doc: "The last 10,000 important events, the oldest first: `start`, `reload` with what changed, `order` (an administrative command on the console, with the user who gave it), `signal`, `shutdown`, `restart` (online), `wait_begins` and `wait_ends` of a pool (`log_pool_wait`), `host_down` and `host_up`, `server_fault` (a server was closed), `login_refused`, `dropped` (a worker had more events than it may report). Similar refused logins or server faults within a minute are one row, with their `count` and the time of the `last`; where their names differ widely, `database`, `user` and `host` are NULL.",
+    doc: "The last 10,000 important events, the oldest first: `start`, `reload` with what changed, `order` (an administrative command on the console, with the user who gave it), `signal`, `shutdown`, `restart` (online), `wait_begins` and `wait_ends` of a pool (`log_pool_wait`), `host_down` and `host_up`, `host_role` (a host has another role), `server_fault` (a server was closed), `login_refused`, `dropped` (a worker had more events than it may report). Similar refused logins or server faults within a minute are one row, with their `count` and the time of the `last`; where their names differ widely, `database`, `user` and `host` are NULL.",
     parts: NOTHING,
     own_columns: 0,
     columns: &[

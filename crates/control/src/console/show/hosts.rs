@@ -26,12 +26,13 @@ pub(super) const DNS_HOSTS: Subject = Subject {
 
 pub(super) const HOSTS: Subject = Subject {
     name: "HOSTS",
-    doc: "The hosts of the databases: whether they answer logins of the pooler, since when, and the last error. A host that refuses a login can be reached.",
+    doc: "The hosts of the databases: whether they answer logins of the pooler, since when, the role that their servers report, and the last error. A host that refuses a login can be reached.",
     parts: Parts { hosts: true, ..NOTHING },
     own_columns: 0,
     columns: &[
         Column::text("host"),
         Column::text("state"),
+        Column::text("role"),
         Column::text("since"),
         Column::text("last_login"),
         Column::big("failed_logins"),
@@ -69,7 +70,9 @@ fn hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
 fn known_hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
     let ago = |time: Duration| moment(Wall(view.wall.0 - time.as_micros() as i64));
     let cells = |(name, host): (String, Option<KnownHost>)| {
-        let Some(host) = host else { return vec![text(name), text("unknown"), None, None, number(0), None, None] };
+        let Some(host) = host else {
+            return vec![text(name), text("unknown"), None, None, None, number(0), None, None];
+        };
         let state = match host_state(view, &host) {
             Some(true) => "reachable",
             Some(false) => "unreachable",
@@ -77,7 +80,8 @@ fn known_hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
         };
         let since = if state == "unknown" { None } else { ago(host.since) };
         let (error, at) = host.error.map_or((None, None), |(error, at)| (text(&*error), ago(at)));
-        vec![text(name), text(state), since, ago(host.heard), number(host.failed), error, at]
+        let role = host.role.and_then(|role| text(role.word()));
+        vec![text(name), text(state), role, since, ago(host.heard), number(host.failed), error, at]
     };
     all_hosts(view).into_iter().map(cells).collect()
 }
@@ -91,8 +95,7 @@ pub(crate) fn hosts_with_state(view: &View<'_>) -> Vec<(KnownHost, bool)> {
 /// Returns the hosts of the databases, and what all workers together know of each.
 fn all_hosts(view: &View<'_>) -> Vec<(String, Option<KnownHost>)> {
     let databases = view.settings.fallback.iter().chain(view.settings.databases.values());
-    let places: BTreeSet<_> =
-        databases.flat_map(|database| database.hosts.iter().map(|host| (host, database.port))).collect();
+    let places: BTreeSet<_> = databases.flat_map(|database| database.hosts_with_ports()).collect();
     let known = measure::merged(view.snapshots.iter().flat_map(|snapshot| snapshot.known_hosts.iter().cloned()));
     let mut known: BTreeMap<Arc<str>, KnownHost> = known.into_iter().map(|host| (host.name.clone(), host)).collect();
     let names: BTreeSet<String> = places.into_iter().map(|(host, port)| host.at(port)).collect();
@@ -142,13 +145,14 @@ mod tests {
 
     #[test]
     fn each_host_of_the_databases_is_shown_with_its_state_and_its_last_error() {
-        let told = "host s, state s, since s, last_login s, failed_logins q, last_error s, last_error_time s";
+        let told = "host s, state s, role s, since s, last_login s, failed_logins q, last_error s, last_error_time s";
         assert_eq!(heads("HOSTS"), told);
         let databases = "d = host=a,b port=1\ne = host=b port=1\n* = host=c port=1\nf = host=d port=1";
         let settings = settings(&format!("[databases]\n{databases}\n[pgbouncer]\nauth_type=any\n"));
         let host = |name: &str, is_reachable, heard, error: Option<&str>| KnownHost {
             name: name.into(),
             is_reachable,
+            role: (name == "a:1").then_some(measure::HostRole::Standby),
             since: Duration::ZERO,
             heard: Duration::from_secs(heard),
             failed: 3,
@@ -163,10 +167,13 @@ mod tests {
         let snapshots = [Snapshot { known_hosts, ..Snapshot::default() }];
         let shown = lines(&table_of("HOSTS", &settings, "", &snapshots));
         assert_eq!(shown.len(), 4, "{shown:?}");
-        assert!(shown[0].starts_with("a:1|reachable|") && shown[0].ends_with("|3|NULL|NULL"), "{shown:?}");
-        assert!(shown[1].starts_with("b:1|unreachable|") && shown[1].contains("|3|connect failed|"), "{shown:?}");
-        assert!(shown[2].starts_with("c:1|unknown|NULL|") && shown[2].contains("|3|connect timeout|"), "{shown:?}");
-        assert_eq!(shown[3], "d:1|unknown|NULL|NULL|0|NULL|NULL");
+        assert!(shown[0].starts_with("a:1|reachable|standby|") && shown[0].ends_with("|3|NULL|NULL"), "{shown:?}");
+        assert!(shown[1].starts_with("b:1|unreachable|NULL|") && shown[1].contains("|3|connect failed|"), "{shown:?}");
+        assert!(
+            shown[2].starts_with("c:1|unknown|NULL|NULL|") && shown[2].contains("|3|connect timeout|"),
+            "{shown:?}"
+        );
+        assert_eq!(shown[3], "d:1|unknown|NULL|NULL|NULL|0|NULL|NULL");
         let states = with_view(&settings, &snapshots, hosts_with_state);
         let states: Vec<_> = states.iter().map(|(host, is_reachable)| (&*host.name, *is_reachable)).collect();
         assert_eq!(states, [("a:1", true), ("b:1", false)]);

@@ -243,6 +243,11 @@ const MEANINGS: &[Meaning] = &[
         "state",
         "`reachable` if it answered the last login, `unreachable` if not; `unknown` if there was none yet, or if the last one failed more than five minutes ago",
     ),
+    (
+        "HOSTS",
+        "role",
+        "what a server there has reported at its login or since: `primary`, `standby`, or `read-only` (`default_transaction_read_only`); NULL if none has logged in, or before PostgreSQL 14",
+    ),
     ("HOSTS", "since", "when the state changed last"),
     ("HOSTS", "last_login", "when a login there ended last, well or not"),
     ("HOSTS", "failed_logins", "logins that have failed there since the start, refused ones included"),

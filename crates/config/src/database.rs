@@ -253,7 +253,7 @@ impl Database {
                 self.host_text = Some(texts.share(value));
             }
             "port" => {
-                self.ports = value.split(',').map(|one| port(one.trim())).collect::<Result<_, _>>()?;
+                self.ports = value.split(',').map(|one| port(one.trim_matches(' '))).collect::<Result<_, _>>()?;
                 self.port = self.ports.first().copied().unwrap_or(PORT);
             }
             "user" => self.user = Some(texts.share(value)),

@@ -137,10 +137,11 @@ fn means(section: &str, pairs: &[(String, String)], loaded: &Loaded) {
             }
             assert_eq!(&*database.dbname, last("dbname").unwrap_or("1"));
             assert_eq!(database.password.as_ref().map(|password| password.expose()), last("password"));
-            assert_eq!(
-                database.port.to_string(),
-                last("port").map_or("5432", |port| port.trim_start_matches(['+', '0']))
-            );
+            let ports: Vec<_> = last("port").unwrap_or("5432").split(',').collect();
+            for (place, (_, port)) in database.hosts_with_ports().enumerate() {
+                let told = ports.get(place).unwrap_or(&ports[0]).trim_matches(' ');
+                assert_eq!(port.to_string(), told.trim_start_matches(['+', '0']));
+            }
             assert_eq!(database.host_text.as_deref(), last("host"));
         }
         "users" => assert!(settings.users.contains_key("1")),

@@ -49,16 +49,24 @@ pub(crate) fn writes_follow_the_primary_and_reads_its_standby(house: &House) {
         assert_eq!(port(&mut client), two.port());
     }
     assert_eq!(two.value("select count(*) from ledger"), "20");
-    // The reader's server reports with its next answer that it is no standby any more, and no other host is one.
-    reader.run("select 1");
-    pooler.await_log("replacing the servers at this host: server is not in hot standby mode");
-    reader.ask("select inet_server_port()");
-    pooler.await_pool("ro", "cl_waiting", "1");
+    let reports = one.major() >= 14;
+    if reports {
+        // The reader's server reports with its next answer that it is no standby any more, and no other host is one.
+        reader.run("select 1");
+        pooler.await_log("replacing the servers at this host: server is not in hot standby mode");
+        reader.ask("select inet_server_port()");
+        pooler.await_pool("ro", "cl_waiting", "1");
+    }
     // The former primary comes back as a standby, and is read from; writers do not notice.
     let one = one.follow(&two, &house.place);
-    assert_eq!(port_of(&reader.answer_within(LIMIT).value()), one.port());
+    if reports {
+        assert_eq!(port_of(&reader.answer_within(LIMIT).value()), one.port());
+    }
     for _ in 0..5 {
         assert_eq!(port(&mut pooler.client("u", "rw")), two.port());
+    }
+    if !reports {
+        return;
     }
     pooler.await_log(&format!("host 127.0.0.1:{} is standby now (was primary)", one.port()));
     let changes = || {

@@ -127,6 +127,9 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let attrs = self.attrs_of(key).unwrap_or_default();
+        if let Some(role) = proved_role(attrs) {
+            self.note_role(key, role);
+        }
         if self.shows(key, Suits::Yes, attrs) {
             self.begin_introduction(key);
         }
@@ -139,7 +142,15 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let attrs = self.attrs_of(key).unwrap_or_default();
-        let suits = if attrs == SessionAttrs::PreferStandby { Suits::Second } else { Suits::No };
+        let (suits, role) = match attrs {
+            SessionAttrs::PreferStandby => (Suits::Second, Some(HostRole::Primary)),
+            SessionAttrs::Standby => (Suits::No, Some(HostRole::Primary)),
+            SessionAttrs::Primary => (Suits::No, Some(HostRole::Standby)),
+            SessionAttrs::Any | SessionAttrs::ReadWrite | SessionAttrs::ReadOnly => (Suits::No, None),
+        };
+        if let Some(role) = role {
+            self.note_role(key, role);
+        }
         if self.shows(key, suits, attrs) {
             self.begin_introduction(key);
         }
@@ -217,6 +228,15 @@ impl<I: Io> Worker<I> {
                 self.report(ReportKind::HostRole, role, names, &host, &format!("{role} (was {former})"));
             }
         }
+    }
+}
+
+/// The role of a host that has answered the question for a database without an error, as far as that tells it.
+fn proved_role(attrs: SessionAttrs) -> Option<HostRole> {
+    match attrs {
+        SessionAttrs::ReadWrite | SessionAttrs::Primary => Some(HostRole::Primary),
+        SessionAttrs::Standby | SessionAttrs::PreferStandby => Some(HostRole::Standby),
+        SessionAttrs::Any | SessionAttrs::ReadOnly => None,
     }
 }
 

@@ -21,15 +21,13 @@ pub enum LoginEnd<'a> {
     Unreachable(&'a str),
 }
 
-/// What the servers at a host may do, as they have reported it.
+/// What a host is, as its servers have reported it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostRole {
-    /// Read and write.
+    /// It is not in recovery.
     Primary,
-    /// Read, since the host is in recovery.
+    /// It is in recovery.
     Standby,
-    /// Read, unless a transaction asks for more (`default_transaction_read_only`).
-    ReadOnly,
 }
 
 impl HostRole {
@@ -39,7 +37,6 @@ impl HostRole {
         match self {
             Self::Primary => "primary",
             Self::Standby => "standby",
-            Self::ReadOnly => "read-only",
         }
     }
 }

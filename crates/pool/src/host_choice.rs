@@ -35,6 +35,8 @@ struct Known {
     failed_at: Option<Time>,
     /// The present search has tried it.
     is_tried: bool,
+    /// When its servers were replaced last.
+    left_at: Option<Time>,
 }
 
 /// How promising a host is, best first.
@@ -66,7 +68,8 @@ impl HostChoice {
         place
     }
 
-    /// A host could not be reached, or cannot be logged in to now. Returns whether the search goes on with another one.
+    /// A host could not be reached, or a login there was refused or led to nothing. Returns whether the search goes on with
+    /// another one.
     pub fn fails(&mut self, place: usize, now: Time) -> bool {
         if let Some(host) = self.hosts.get_mut(place) {
             (host.failed_at, host.is_tried) = (Some(now), true);
@@ -74,28 +77,39 @@ impl HostChoice {
         self.goes_on()
     }
 
-    /// A login has shown how well a host suits. Returns whether its server is used. If not, [`HostChoice::goes_on`] says
+    /// A server has shown how well its host suits. Returns whether it may be used. If not, [`HostChoice::goes_on`] says
     /// whether the search goes on.
     pub fn shows(&mut self, place: usize, suits: Suits) -> bool {
         if let Some(host) = self.hosts.get_mut(place) {
-            *host = Known { suits: Some(suits), failed_at: None, is_tried: suits == Suits::No };
+            (host.suits, host.failed_at, host.is_tried) = (Some(suits), None, suits == Suits::No);
         }
-        let is_used = match suits {
+        match suits {
             Suits::Yes => true,
             Suits::Second => !self.has_better_than_second(),
             Suits::No => false,
-        };
-        if is_used {
-            self.hosts.iter_mut().for_each(|host| host.is_tried = false);
         }
-        is_used
+    }
+
+    /// A server that may be used is ready: the search is over.
+    pub fn ends(&mut self) {
+        self.hosts.iter_mut().for_each(|host| host.is_tried = false);
+    }
+
+    /// The servers at a host are to be replaced. Returns whether they are: not if that was done less than `every` ago.
+    pub fn leaves(&mut self, place: usize, now: Time, every: Duration) -> bool {
+        let Some(host) = self.hosts.get_mut(place) else { return false };
+        let is_due = host.left_at.is_none_or(|at| now >= at + every);
+        if is_due {
+            host.left_at = Some(now);
+        }
+        is_due
     }
 
     /// Whether the search goes on with a host that it has not tried. If not, it is over, and the next dial begins another.
     pub fn goes_on(&mut self) -> bool {
         let goes_on = self.hosts.iter().any(|host| !host.is_tried);
         if !goes_on {
-            self.hosts.iter_mut().for_each(|host| host.is_tried = false);
+            self.ends();
         }
         goes_on
     }
@@ -150,8 +164,7 @@ mod tests {
         for (place, suits) in suits.into_iter().enumerate() {
             choice.shows(place, suits);
         }
-        choice.goes_on();
-        choice.hosts.iter_mut().for_each(|host| host.is_tried = false);
+        choice.ends();
         choice
     }
 
@@ -187,6 +200,7 @@ mod tests {
         assert!(choice.fails(1, Time::from_secs(1)));
         assert_eq!(next(&mut choice, 1, true), 2);
         assert!(choice.shows(2, Suits::Yes));
+        choice.ends();
         assert_eq!([2, 3, 4].map(|secs| next(&mut choice, secs, true)), [0, 2, 0]);
         assert_eq!([17, 18, 19].map(|secs| next(&mut choice, secs, true)), [1, 2, 0]);
     }
@@ -220,6 +234,7 @@ mod tests {
         choice.shows(0, Suits::No);
         assert_eq!(next(&mut choice, 1, false), 1);
         choice.shows(1, Suits::Yes);
+        choice.ends();
         assert_eq!(next(&mut choice, 9, false), 1);
         assert!(choice.fails(1, Time::from_secs(9)));
         assert_eq!(next(&mut choice, 9, false), 2);
@@ -240,6 +255,7 @@ mod tests {
         assert!(choice.fails(2, Time::from_secs(1)));
         assert_eq!(next(&mut choice, 1, true), 0);
         assert!(choice.shows(0, Suits::Second), "all others have failed");
+        choice.ends();
         assert_eq!(next(&mut choice, 2, true), 0);
         assert!(choice.shows(0, Suits::Second));
         assert_eq!(next(&mut choice, 17, true), 1, "the standbys may be back");
@@ -254,6 +270,39 @@ mod tests {
         assert_eq!([1, 2, 3].map(|secs| next(&mut choice, secs, false)), [0, 0, 0]);
         assert!(choice.fails(0, Time::from_secs(4)));
         assert_eq!(next(&mut choice, 4, false), 1);
+    }
+
+    #[test]
+    fn a_host_that_refuses_does_not_keep_a_search_from_the_others() {
+        let mut choice = HostChoice::default();
+        assert_eq!(next(&mut choice, 1, false), 0);
+        assert!(choice.fails(0, Time::from_secs(1)), "it restarts");
+        assert_eq!(next(&mut choice, 1, false), 1);
+        assert!(choice.fails(1, Time::from_secs(1)), "it refuses the login");
+        assert_eq!(next(&mut choice, 1, false), 2);
+        assert!(!choice.fails(2, Time::from_secs(1)), "so does this one");
+        assert_eq!(next(&mut choice, 17, false), 2, "as if nothing had failed");
+        assert!(choice.fails(2, Time::from_secs(17)));
+        assert_eq!(next(&mut choice, 17, false), 0, "the first is tried again");
+    }
+
+    #[test]
+    fn a_login_that_leads_to_nothing_does_not_begin_the_search_anew() {
+        let mut choice = HostChoice::default();
+        for place in 0..3 {
+            assert_eq!(next(&mut choice, 1, true), place);
+            assert!(choice.shows(place, Suits::Yes));
+            assert_eq!(choice.fails(place, Time::from_secs(1)), place < 2, "{place}");
+        }
+    }
+
+    #[test]
+    fn the_servers_at_each_host_are_replaced_once_in_a_while() {
+        let mut choice = known([Suits::Yes; 3]);
+        let leaves = |choice: &mut HostChoice, place, secs| choice.leaves(place, Time::from_secs(secs), RESTS);
+        assert!(leaves(&mut choice, 0, 1) && !leaves(&mut choice, 0, 15) && leaves(&mut choice, 1, 15));
+        choice.shows(0, Suits::Yes);
+        assert!(!leaves(&mut choice, 0, 15) && leaves(&mut choice, 0, 16));
     }
 
     #[test]

@@ -209,11 +209,12 @@ impl Pools {
         self.pools.get(pool)?.waits_for(&self.tables)
     }
 
-    /// Whether clients wait in a pool for a login.
+    /// Whether clients wait in a pool that may log in for them.
     #[must_use]
-    pub fn has_waiting(&self, pool: PoolKey) -> bool {
+    pub fn waits_for_login(&self, pool: PoolKey) -> bool {
         self.pools.get(pool).is_some_and(|pool| {
-            [&pool.waiting, &pool.greeting, &pool.dedicated].into_iter().any(|queue| !queue.is_empty())
+            let mut queues = [&pool.waiting, &pool.greeting, &pool.dedicated].into_iter();
+            !pool.is_closed && !pool.is_paused() && queues.any(|queue| !queue.is_empty())
         })
     }
 

@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
         let is_along = server.session.phase.kind() == LoanPhaseKind::ApplyingAlong;
         match &server.stage {
             ServerStage::Connecting(attempt) => {
-                let end = self.connect_timeout(server).map(|limit| server.since + limit);
+                let end = self.connect_end(server, attempt);
                 // A dial that waits for a descriptor does not try an address yet.
                 let is_tried = server.conn != Conn::NOWHERE;
                 end.map(|end| (if is_tried { attempt.due(end) } else { end }, Fault::ServerCrashed))

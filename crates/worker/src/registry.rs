@@ -74,8 +74,6 @@ pub(crate) struct DatabasePlace {
     pub(crate) is_missing: bool,
     /// Which of its hosts is dialed next.
     pub(crate) host_choice: HostChoice,
-    /// How often its servers at a host were replaced because the host's role has changed.
-    pub(crate) left_hosts: Repeated,
     /// What its statements and functions do to sessions, where session state follows clients.
     pub(crate) function_catalog: FunctionCatalog,
     /// How often its servers were probed for what, in the order of [`PROBED`].
@@ -194,7 +192,6 @@ impl DatabasePlace {
             unused_since: None,
             is_missing: false,
             host_choice: HostChoice::default(),
-            left_hosts: Repeated::default(),
             function_catalog: FunctionCatalog::new(scope),
             probes: [0; PROBED.len()],
             listening: Listening::default(),

@@ -35,7 +35,7 @@ pub(super) const HOST_STATE_SECONDS: Metric = Metric {
 pub(super) const HOST_ROLE: Metric = Metric {
     name: "trunkline_host_role",
     kind: MetricKind::Gauge,
-    help: "1 for the role that a server at the host reported last: primary, standby, or read-only (default_transaction_read_only). It is absent before the first login; before PostgreSQL 14 it is known as far as target_session_attrs has asked for it.",
+    help: "1 for the role that a server at the host reported last: primary or standby. It is absent before the first login; before PostgreSQL 14 it is known as far as target_session_attrs has asked for it.",
     labels: &["host", "role"],
     samples: |view| {
         let of = |(host, _): &(KnownHost, bool)| Some(Sample::new([&host.name, &host.role?.word().into()], 1.0));

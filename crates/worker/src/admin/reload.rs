@@ -73,11 +73,16 @@ impl<I: Io> Worker<I> {
             // Its pools now belong to another user.
             return Fate::Removed;
         }
+        let has_other_hosts = !new.hosts_with_ports().eq(old.hosts_with_ports());
+        if has_other_hosts || new.target_session_attrs != old.target_session_attrs {
+            self.registry.databases[number].host_choice = HostChoice::default();
+            for pool in self.registry.pools_of(number as u32) {
+                self.hosts.leave_outages(pool);
+            }
+        }
         if new.must_reconnect(&old) {
-            self.registry.databases[number].host_choice = HostChoice::default();
             self.retire_servers_of(number as u32, EndedBy::Reload);
-        } else if !new.hosts_with_ports().eq(old.hosts_with_ports()) {
-            self.registry.databases[number].host_choice = HostChoice::default();
+        } else if has_other_hosts {
             self.leave_other_hosts(number as u32, &new);
         }
         Fate::Stays

@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn own_error(&mut self, key: ServerKey, body: &[u8]) {
         let Some(is_ours) = self.servers.get(key).map(|server| server.session.exchange.is_ours()) else { return };
         let notice = Notice::parse(body);
-        if is_ours && (self.cannot_prepare(key, &notice) || self.has_disproved_role(key)) {
+        if is_ours && (self.cannot_prepare(key, &notice) || self.has_disproved_role(key, &notice)) {
             return;
         }
         if let Some(server) =

@@ -360,9 +360,12 @@ impl<I: Io> Worker<I> {
             }
         };
         let mut server = Server::new(conn, packed.id, pool, database, vars, Time(packed.since));
-        let port = self.registry.databases[database as usize].entry.as_ref().map_or(0, |entry| entry.port);
-        server.host = DialedHost::arrived(&packed.host, &address, port);
+        let entry = self.registry.databases[database as usize].entry.clone();
+        server.host = DialedHost::arrived(&packed.host, &address, entry.as_ref().map_or(0, |entry| entry.port));
         server.address = Some(address);
+        if let Some(place) = entry.and_then(|entry| entry.place_of(|host, port| server.is_at(host, port))) {
+            server.host.stands_at(place);
+        }
         server.session.exchange = packed.exchange;
         // It is not known whether its open transaction or an unanswered request has created functions.
         server.session.makes_functions = !server.session.exchange.may_end();

@@ -14,6 +14,8 @@ pub(crate) struct Attempt {
     address: Address,
     /// Since when it is tried.
     since: Time,
+    /// When the first one was tried.
+    begun: Time,
     /// The addresses that are tried after it, the next one last.
     untried: Vec<Address>,
     /// The addresses that have failed, and why.
@@ -28,12 +30,17 @@ impl Attempt {
         addresses.reverse();
         let address = addresses.pop()?;
         let is_only = addresses.is_empty();
-        Some(Self { address, since: now, untried: addresses, failed: Vec::new(), is_only })
+        Some(Self { address, since: now, begun: now, untried: addresses, failed: Vec::new(), is_only })
     }
 
     /// The address that is being tried.
     pub(crate) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// When the first address was tried.
+    pub(crate) fn begun(&self) -> Time {
+        self.begun
     }
 
     /// The address is tried from now on.

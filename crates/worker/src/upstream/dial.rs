@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::counted;
+use base::{Time, counted, earliest};
 use config::{Database, Host, LoadBalance};
 use pool::{ClientKey, Event, Failure, OpenReason, PoolKey, ServerKey};
 use protocol::fault::EndedBy;
@@ -170,10 +170,11 @@ impl<I: Io> Worker<I> {
     /// An address has not answered in its time.
     pub(crate) fn connect_is_late(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let limit = self.connect_timeout(server);
+        let ServerStage::Connecting(attempt) = &server.stage else { return };
+        let is_over = self.connect_end(server, attempt).is_some_and(|end| end <= self.hands.now);
         let Some(server) = self.servers.get_mut(key) else { return };
         let ServerStage::Connecting(attempt) = &mut server.stage else { return };
-        if limit.is_some_and(|limit| server.since + limit <= self.hands.now) {
+        if is_over {
             attempt.fails(NO_ANSWER);
             let failure = Failure::unreachable("connect timeout").explained(attempt.reasons().as_deref(), None);
             return self.dial_failed(key, failure);
@@ -184,13 +185,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// How long a connection may take to be established. While there are other hosts to be tried, a silent one gets little time: a lost
-    /// first packet of TCP is repeated after a second.
-    pub(crate) fn connect_timeout(&self, server: &Server) -> Option<Duration> {
-        let limit = self.hands.active.settings.server_connect_timeout;
+    /// When a connection has to be established at last. While there are other hosts to be tried, a silent one gets little time: a
+    /// lost first packet of TCP is repeated after a second.
+    pub(crate) fn connect_end(&self, server: &Server, attempt: &Attempt) -> Option<Time> {
+        let end = self.hands.active.settings.server_connect_timeout.map(|limit| server.since + limit);
         match self.registry.databases[server.database as usize].host_choice.left() {
-            0 | 1 => limit,
-            _ => Some(limit.map_or(HOST_TIME, |limit| limit.min(HOST_TIME))),
+            0 | 1 => end,
+            _ => earliest([end, Some(attempt.begun() + HOST_TIME)]),
         }
     }
 

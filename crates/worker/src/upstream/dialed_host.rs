@@ -21,8 +21,19 @@ pub(crate) struct DialedHost {
     place: u16,
     /// It is known to be out of order, and a failed login there was logged not long ago.
     is_quiet: bool,
-    /// The server has been asked for the role of the host, and has not answered.
-    is_role_asked: bool,
+    question: RoleQuestion,
+}
+
+/// How far a server is with the question for the role of its host, which is asked before PostgreSQL 14.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum RoleQuestion {
+    /// It has not been asked.
+    #[default]
+    None,
+    /// It has not answered.
+    Asked,
+    /// It has answered, with an error, and is used all the same.
+    Settled,
 }
 
 impl DialedHost {
@@ -33,7 +44,7 @@ impl DialedHost {
             Host::Name(name) => name.clone(),
             Host::Unix(_) | Host::Abstract(_) => "".into(),
         };
-        Self { name, port, place: place as u16, is_quiet, is_role_asked: false }
+        Self { name, port, place: place as u16, is_quiet, question: RoleQuestion::None }
     }
 
     /// The host of a server that was dialed by another process. `port` is that of the database, for a unix socket.
@@ -90,14 +101,19 @@ impl DialedHost {
         self.name == other.name && self.port == other.port
     }
 
-    /// The server is asked for the role of the host.
-    pub(super) fn asks_for_role(&mut self) {
-        self.is_role_asked = true;
+    /// The login has succeeded: whatever happens to the server from now on is worth a line.
+    pub(super) fn is_reached(&mut self) {
+        self.is_quiet = false;
     }
 
-    /// The server has answered. Returns whether it was asked.
-    pub(super) fn is_answered(&mut self) -> bool {
-        std::mem::take(&mut self.is_role_asked)
+    /// The question for the role of the host is that far.
+    pub(super) fn question_is(&mut self, question: RoleQuestion) {
+        self.question = question;
+    }
+
+    /// Takes how far the question is, which an answer of the server ends.
+    pub(super) fn take_question(&mut self) -> RoleQuestion {
+        std::mem::take(&mut self.question)
     }
 }
 

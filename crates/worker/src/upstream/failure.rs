@@ -12,6 +12,7 @@ use measure::{Closed, LoginEnd};
 use pool::{Event, Failure, FailureKind, PoolKey, ServerKey};
 use reactor::{Io, Level};
 
+use crate::data::server::ServerStage;
 use crate::letters::{Inquirer, ToControl};
 use crate::registry::{Doubt, PoolPlace};
 use crate::timers::Timer;
@@ -23,7 +24,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dial_failed(&mut self, key: ServerKey, mut failure: Failure) {
         self.count_failed_handshake(key);
         let Some(server) = self.servers.get(key) else { return };
-        let pool = server.pool;
+        let (pool, is_logged_in) = (server.pool, matches!(server.stage, ServerStage::Introducing));
         failure.whose = Some(self.whose_login(key));
         let kind = failure.kind;
         if let Some(place) = self.registry.pool_mut(pool) {
@@ -41,9 +42,13 @@ impl<I: Io> Worker<I> {
         }
         self.report_failed_dial(key, pool, kind, &failure);
         self.count_failed_server_login(key, kind, &failure);
-        if kind != FailureKind::Refused {
-            failure.kind = self.kind_by_hosts(key, failure.kind);
-            self.note_outage(key, failure.kind);
+        failure.kind = self.kind_by_hosts(key, failure.kind);
+        let has_one_host = self.registry.entry_of(pool).is_some_and(|entry| entry.hosts.len() == 1);
+        match kind {
+            FailureKind::Refused if failure.sqlstate.is_some() && has_one_host => self.end_outage(key),
+            FailureKind::Refused | FailureKind::Elsewhere => {}
+            FailureKind::Unreachable | FailureKind::Passing if is_logged_in => {}
+            FailureKind::Unreachable | FailureKind::Passing => self.note_outage(key, failure.kind),
         }
         self.end_dial(key, failure);
     }
@@ -70,14 +75,18 @@ impl<I: Io> Worker<I> {
     }
 
     /// What a failure of this kind at one of several hosts means: another host is tried, or while none is what the database asks for,
-    /// clients wait until one becomes that.
+    /// clients wait until one becomes that. What fails after a login (`connect_query`) is not the fault of the host, and would fail elsewhere.
     fn kind_by_hosts(&mut self, key: ServerKey, kind: FailureKind) -> FailureKind {
         let Some(server) = self.servers.get(key) else { return kind };
+        let is_logged_in = matches!(server.stage, ServerStage::Introducing);
         let place = &mut self.registry.databases[server.database as usize];
-        match place.host_choice.fails(server.host.place(), self.hands.now) {
-            true => FailureKind::Elsewhere,
-            false if place.entry.as_ref().is_some_and(|entry| asks_for_role(entry)) => FailureKind::Passing,
-            false => kind,
+        let goes_on = place.host_choice.fails(server.host.place(), self.hands.now);
+        let asks_for_role = place.entry.as_ref().is_some_and(|entry| asks_for_role(entry));
+        match kind {
+            _ if is_logged_in => kind,
+            _ if goes_on => FailureKind::Elsewhere,
+            FailureKind::Unreachable if asks_for_role => FailureKind::Passing,
+            _ => kind,
         }
     }
 
@@ -98,10 +107,22 @@ impl<I: Io> Worker<I> {
         self.hosts.is_outage_told(|| hosts_word(entry), self.hands.now, every)
     }
 
-    /// A login has succeeded: all pools that need the same hosts may log in again.
-    pub(super) fn end_outage(&mut self, pool: PoolKey) {
-        let entry = self.registry.entry_of(pool);
-        for pool in self.hosts.outage_ends(|| entry.map(|entry| hosts_word(entry))) {
+    /// A server is ready: the search for a host is over.
+    pub(super) fn end_search(&mut self, key: ServerKey) {
+        if let Some(server) = self.servers.get(key) {
+            self.registry.databases[server.database as usize].host_choice.ends();
+        }
+    }
+
+    /// A host has answered a login: all pools that need the same hosts may log in again.
+    pub(super) fn end_outage(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.host.is_reached();
+        let entry = self.registry.entry_of(server.pool);
+        let Some(outage) = self.hosts.outage_ends(|| entry.map(|entry| hosts_word(entry))) else { return };
+        let lasted = self.hands.now.since(outage.since).as_secs_f32();
+        self.log_server(key, Level::Log, format_args!("the host answers logins again, after {lasted:.1} s"));
+        for pool in outage.pools {
             self.tell_pools(Event::TryAgain { pool });
         }
     }
@@ -112,7 +133,7 @@ impl<I: Io> Worker<I> {
         let registry = &self.registry;
         let (due, next) = self.hosts.due(self.hands.now, longest, |pool| registry.pool(pool).is_some());
         for pools in due {
-            if let Some(pool) = pools.into_iter().find(|pool| self.pools.has_waiting(*pool)) {
+            if let Some(pool) = pools.into_iter().find(|pool| self.pools.waits_for_login(*pool)) {
                 self.tell_pools(Event::TryAgain { pool });
             }
         }

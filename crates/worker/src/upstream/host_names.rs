@@ -45,6 +45,16 @@ impl HostNames {
         Known::Later
     }
 
+    /// Has a name looked up although its addresses have not expired, unless that is under way. Servers at addresses that it no longer
+    /// has are replaced then.
+    pub(crate) fn look_up_again<I: Io>(&mut self, name: &Arc<str>, hands: &Hands<I>) {
+        if let Some(place) = self.0.get_mut(name)
+            && !std::mem::replace(&mut place.is_asked, true)
+        {
+            (hands.posts.control)(ToControl::Resolve { from: hands.id, name: name.clone() });
+        }
+    }
+
     /// An address of this host could not be reached: later dials try it last for a while.
     pub(crate) fn note_unreached(&mut self, host: &str, address: &Address, now: Time) {
         if let (Some(place), Address::Tcp(socket)) = (self.0.get_mut(host), address) {

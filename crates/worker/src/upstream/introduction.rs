@@ -146,7 +146,8 @@ impl<I: Io> Worker<I> {
         self.count_opened(key, None);
         self.report_dialed(key, pool);
         self.note_host(key, LoginEnd::Accepted);
-        self.end_outage(pool);
+        self.end_outage(key);
+        self.end_search(key);
         self.tell_pools(Event::Ready { server: key });
         if is_shared && self.admin.is_ending_servers() {
             self.tell_pools(Event::Retire { pool });

@@ -155,11 +155,8 @@ impl<I: Io> Worker<I> {
                 if self.servers.get(key).is_some_and(|server| server.dedicated.is_some()) {
                     self.hands.log.about(&line, Level::Error, format_args!("S: login failed: {severity}: {message}"));
                 } else {
-                    self.hands.log.about(
-                        &line,
-                        Level::Warning,
-                        format_args!("server login failed: {severity} {message}"),
-                    );
+                    let words = format_args!("server login failed: {severity} {message}");
+                    self.hands.log.about(&line, self.dial_level(key, Level::Warning), words);
                 }
                 let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
                 if let Some(server) = self.servers.get(key).filter(|_| sqlstate == NO_SUCH_DATABASE) {

@@ -4,14 +4,13 @@
 //! one that was asked for.
 //! Not here: what an attempt is (`failure`), how long one waits for it (`outages`).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::Time;
 use measure::{HostRole, Hosts, KnownHost, LoginEnd};
 use pool::PoolKey;
 
-use crate::upstream::outages::Outages;
+use crate::upstream::outages::{Outage, Outages};
 
 /// The hosts of a worker.
 #[derive(Debug, Default)]
@@ -49,12 +48,17 @@ impl ObservedHosts {
         self.arm()
     }
 
-    /// A login at one of these hosts has succeeded. Returns the pools that need not wait any longer.
-    pub(super) fn outage_ends(&mut self, hosts: impl FnOnce() -> Option<String>) -> BTreeSet<PoolKey> {
+    /// One of these hosts has answered a login. Returns the outage, of which the pools need not wait any longer.
+    pub(super) fn outage_ends(&mut self, hosts: impl FnOnce() -> Option<String>) -> Option<Outage> {
         if self.outages.is_empty() {
-            return BTreeSet::new();
+            return None;
         }
-        hosts().map(|hosts| self.outages.ends(&hosts)).unwrap_or_default()
+        self.outages.ends(&hosts()?)
+    }
+
+    /// A pool needs other hosts from now on.
+    pub(crate) fn leave_outages(&mut self, pool: PoolKey) {
+        self.outages.leaves(pool);
     }
 
     /// Whether a failed login at these hosts was logged less than `every` ago; if not, one is now.
@@ -97,7 +101,7 @@ mod tests {
             |hosts: &mut ObservedHosts, word: &str, millis| hosts.outage_begins(word, pool(1), at(millis), longest);
         assert_eq!(begins(&mut hosts, "a", 0), Some(at(100)));
         assert_eq!(begins(&mut hosts, "b", 50), None, "one fires before");
-        assert_eq!(hosts.outage_ends(|| Some("a".into())).len(), 1);
+        assert!(hosts.outage_ends(|| Some("a".into())).is_some_and(|outage| outage.pools.len() == 1));
         assert_eq!(begins(&mut hosts, "a", 60), None, "the first timer is still to fire");
         let (due, next) = hosts.due(at(100), longest, |_| true);
         assert_eq!((due.len(), next), (0, Some(at(150))));

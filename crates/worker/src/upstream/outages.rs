@@ -15,16 +15,17 @@ use pool::PoolKey;
 #[derive(Debug, Default)]
 pub(crate) struct Outages(BTreeMap<Box<str>, Outage>);
 
+/// One outage.
 #[derive(Debug)]
-struct Outage {
+pub(super) struct Outage {
     /// When the first login failed.
-    since: Time,
+    pub(super) since: Time,
     /// When the hosts are tried again.
     next: Time,
     /// When a failed login was last logged.
     told: Time,
     /// The pools of which a login has failed.
-    pools: BTreeSet<PoolKey>,
+    pub(super) pools: BTreeSet<PoolKey>,
 }
 
 impl Outages {
@@ -39,14 +40,26 @@ impl Outages {
             self.0.insert(hosts.into(), Outage { since: now, next: now, told: now, pools: BTreeSet::new() });
         }
         if let Some(outage) = self.0.get_mut(hosts) {
+            // Nobody has needed them for so long that this may be another outage.
+            if now >= outage.next + longest.max(PAUSE_MIN) {
+                outage.since = now;
+            }
             outage.pools.insert(pool);
             outage.next = now + pause(now.since(outage.since), longest);
         }
     }
 
-    /// A login at one of these hosts has succeeded. Returns the pools that need not wait any longer.
-    pub(super) fn ends(&mut self, hosts: &str) -> BTreeSet<PoolKey> {
-        self.0.remove(hosts).map(|outage| outage.pools).unwrap_or_default()
+    /// One of these hosts has answered a login. Returns the outage, of which the pools need not wait any longer.
+    pub(super) fn ends(&mut self, hosts: &str) -> Option<Outage> {
+        self.0.remove(hosts)
+    }
+
+    /// A pool needs other hosts from now on.
+    pub(super) fn leaves(&mut self, pool: PoolKey) {
+        self.0.retain(|_, outage| {
+            outage.pools.remove(&pool);
+            !outage.pools.is_empty()
+        });
     }
 
     /// Whether a failed login at these hosts is not worth a line: one was logged less than `every` ago.
@@ -133,13 +146,19 @@ mod tests {
         outages.begins("b:5432", pool(3), at(50), LONGEST);
         assert_eq!(outages.due(at(149), LONGEST, |_| true), Vec::<Vec<PoolKey>>::new());
         assert_eq!(outages.due(at(150), LONGEST, |_| true), [vec![pool(1), pool(2)], vec![pool(3)]]);
-        assert_eq!(outages.ends("a:5432").into_iter().collect::<Vec<_>>(), [pool(1), pool(2)]);
-        assert!(outages.ends("a:5432").is_empty());
+        let ended = outages.ends("a:5432").expect("an outage");
+        assert_eq!((ended.since, ended.pools.into_iter().collect::<Vec<_>>()), (at(0), vec![pool(1), pool(2)]));
+        assert!(outages.ends("a:5432").is_none());
     }
 
     #[test]
     fn what_nobody_needs_any_more_is_forgotten() {
         let mut outages = Outages::default();
+        outages.begins("a:5432", pool(1), at(0), LONGEST);
+        outages.leaves(pool(2));
+        assert!(!outages.is_empty());
+        outages.leaves(pool(1));
+        assert!(outages.is_empty());
         outages.begins("a:5432", pool(1), at(0), LONGEST);
         assert!(outages.due(at(100), LONGEST, |_| false).is_empty() && outages.is_empty());
         assert_eq!(outages.next_deadline(), None);

@@ -10,10 +10,11 @@ use measure::HostRole;
 use pool::{Event, Failure, FailureKind, ServerKey, Suits};
 use protocol::fault::EndedBy;
 use reactor::{Io, Level};
+use wire::notice::Notice;
 
 use crate::data::server::{Server, ServerStage};
-use crate::registry::DatabasePlace;
 use crate::reports::ReportKind;
+use crate::upstream::dialed_host::RoleQuestion;
 use crate::worker::Worker;
 
 /// What a server reports of its host.
@@ -34,11 +35,7 @@ impl Reported {
 
     /// The role of the host.
     pub(crate) fn role(self) -> HostRole {
-        match self {
-            Self { in_recovery: true, .. } => HostRole::Standby,
-            Self { is_read_only: true, .. } => HostRole::ReadOnly,
-            Self { .. } => HostRole::Primary,
-        }
+        if self.in_recovery { HostRole::Standby } else { HostRole::Primary }
     }
 
     /// Whether the host is what a database asks for.
@@ -85,7 +82,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The server is not used, because its host is not what the database asks for. Another one is tried, if there is one.
+    /// A server that is being dialed has shown how well its host suits. Returns whether it is used; if not, it is gone, and another
+    /// host is tried, if there is one.
     fn shows(&mut self, key: ServerKey, suits: Suits, attrs: SessionAttrs) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         let place = server.host.place();
@@ -104,7 +102,7 @@ impl<I: Io> Worker<I> {
         if server.dedicated.as_ref().is_some_and(|dedicated| !dedicated.takes_queries()) {
             self.dial_failed(
                 key,
-                Failure::unproved("PostgreSQL before 14 does not report its role to physical replication"),
+                Failure::refused(NOT_SUPPORTED, "PostgreSQL before 14 does not tell its role to physical replication"),
             );
             return;
         }
@@ -116,30 +114,40 @@ impl<I: Io> Worker<I> {
             SessionAttrs::Standby | SessionAttrs::PreferStandby => "pg_catalog.pg_is_in_recovery()",
         };
         server.stage = ServerStage::Introducing;
-        server.host.asks_for_role();
+        server.host.question_is(RoleQuestion::Asked);
         server.ask(&mut self.hands.io, &format!("select 1 / case when {fits} then 1 else 0 end"));
     }
 
-    /// The question about the role has been answered without an error, or the server is one of those that are not asked. Returns
-    /// whether it was the answer to that question.
+    /// A server that is not ready yet has answered everything. Returns whether that was the question about its role.
     pub(crate) fn has_proved_role(&mut self, key: ServerKey) -> bool {
-        if !self.servers.get_mut(key).is_some_and(|server| server.host.is_answered()) {
-            return false;
-        }
+        let question = self.servers.get_mut(key).map(|server| server.host.take_question()).unwrap_or_default();
         let attrs = self.attrs_of(key).unwrap_or_default();
-        if let Some(role) = proved_role(attrs) {
-            self.note_role(key, role);
-        }
-        if self.shows(key, Suits::Yes, attrs) {
+        let is_used = match question {
+            RoleQuestion::None => return false,
+            RoleQuestion::Asked => {
+                if let Some(role) = proved_role(attrs) {
+                    self.note_role(key, role);
+                }
+                self.shows(key, Suits::Yes, attrs)
+            }
+            RoleQuestion::Settled => true,
+        };
+        if is_used {
             self.begin_introduction(key);
         }
         true
     }
 
     /// A query of ours has failed. Returns whether that was the question about the role.
-    pub(crate) fn has_disproved_role(&mut self, key: ServerKey) -> bool {
-        if !self.servers.get_mut(key).is_some_and(|server| server.host.is_answered()) {
+    pub(crate) fn has_disproved_role(&mut self, key: ServerKey, notice: &Notice) -> bool {
+        let question = self.servers.get_mut(key).map(|server| server.host.take_question());
+        if question != Some(RoleQuestion::Asked) {
             return false;
+        }
+        if notice.sqlstate != DIVISION_BY_ZERO {
+            let failure = Failure::unreachable("cannot ask for the role of the host");
+            self.dial_failed(key, failure.explained(Some(&notice.message), None));
+            return true;
         }
         let attrs = self.attrs_of(key).unwrap_or_default();
         let (suits, role) = match attrs {
@@ -151,8 +159,11 @@ impl<I: Io> Worker<I> {
         if let Some(role) = role {
             self.note_role(key, role);
         }
-        if self.shows(key, suits, attrs) {
-            self.begin_introduction(key);
+        if self.shows(key, suits, attrs)
+            && let Some(server) = self.servers.get_mut(key)
+        {
+            // It is not ready before its `ReadyForQuery`.
+            server.host.question_is(RoleQuestion::Settled);
         }
         true
     }
@@ -161,57 +172,73 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn role_reported(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let vars = &server.session.vars;
-        let tracked = &self.hands.active.tracked;
-        let Some(reported) = Reported::read(|name| vars.get(tracked.reported_place(name)?)) else { return };
+        // What `connect_query` sets, or a client's last request that is being cleaned up, says nothing about the host.
+        if !matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) {
+            return;
+        }
+        let Some(reported) = self.reported_by(server) else { return };
         self.note_role(key, reported.role());
         let Some(attrs) = self.attrs_of(key) else { return };
-        if reported.suits(attrs) == Suits::No {
+        let Some(server) = self.servers.get(key) else { return };
+        let choice = &mut self.registry.databases[server.database as usize].host_choice;
+        if choice.shows(server.host.place(), reported.suits(attrs)) {
+            return;
+        }
+        // A client can cause this report by a function that nobody reads: then only its own server is replaced.
+        if choice.leaves(server.host.place(), self.hands.now, LEFT_EVERY) {
             self.leave_host(key, attrs);
         } else {
-            self.shows(key, reported.suits(attrs), attrs);
+            self.retired_by(key, EndedBy::Renewal);
+            self.tell_pools(Event::RetireServer { server: key });
         }
     }
 
-    /// A server of which the database asks that it can write has refused a write (SQLSTATE 25006): its host may have been demoted
-    /// without a report.
+    /// A server has refused a write (SQLSTATE 25006), perhaps because its host is a standby by now. If the host is one of those that
+    /// report nothing, its servers are replaced; if its name may lead elsewhere, the name is looked up.
     #[cold]
     pub(crate) fn write_refused(&mut self, key: ServerKey) {
         let Some(attrs) = self.attrs_of(key) else { return };
         let Some(server) = self.servers.get(key) else { return };
-        let vars = &server.session.vars;
-        let tracked = &self.hands.active.tracked;
-        // A client may have made its own transaction or session read-only; then the report of its server says nothing new.
-        let reported = Reported::read(|name| vars.get(tracked.reported_place(name)?));
-        let is_doubtful = match (attrs, reported) {
-            (SessionAttrs::Any, Some(reported)) => reported.in_recovery,
-            (SessionAttrs::ReadWrite | SessionAttrs::Primary, None) => true,
-            _ => false,
-        };
-        if is_doubtful {
-            self.leave_host(key, SessionAttrs::ReadWrite);
+        let (place, name) = (server.host.place(), server.host.name().clone());
+        let reported = self.reported_by(server);
+        let choice = &mut self.registry.databases[server.database as usize].host_choice;
+        let may_have_moved = attrs == SessionAttrs::Any && reported.is_some_and(|reported| reported.in_recovery);
+        let writes = matches!(attrs, SessionAttrs::ReadWrite | SessionAttrs::Primary);
+        let is_doubtful = writes && reported.is_none();
+        if !(may_have_moved || is_doubtful) || !choice.leaves(place, self.hands.now, LEFT_EVERY) {
+            return;
+        }
+        if may_have_moved {
+            self.names.look_up_again(&name, &self.hands);
+        } else {
+            choice.forget(place);
+            self.leave_host(key, attrs);
         }
     }
 
-    /// Has the servers of a database at the host of this one replaced, each as soon as no client has it; if that has been done a
-    /// moment ago, this one alone, since a client may be the cause.
+    /// Has the servers of a database at the host of this one replaced, each as soon as no client has it.
     fn leave_host(&mut self, key: ServerKey, attrs: SessionAttrs) {
         let Some(server) = self.servers.get(key) else { return };
-        let (database, host) = (server.database, server.host.clone());
-        let DatabasePlace { host_choice, left_hosts, .. } = &mut self.registry.databases[database as usize];
-        host_choice.forget(host.place());
-        let is_left = left_hosts.happens(self.hands.now, LEFT_EVERY).is_none();
-        if !is_left {
-            let why = mismatch(attrs);
-            self.log_server(key, Level::Warning, format_args!("replacing the servers at this host: {why}"));
-        }
-        let is_like = |server: &Server| server.database == database && server.host.is_like(&host);
-        let is_there = |(other, server): &(ServerKey, &Server)| *other == key || !is_left && is_like(server);
-        let there: Vec<_> = self.servers.iter().filter(is_there).map(|(key, _)| key).collect();
+        let (database, host, address) = (server.database, server.host.clone(), server.address.clone());
+        let why = mismatch(attrs);
+        self.log_server(key, Level::Warning, format_args!("replacing the servers at this host: {why}"));
+        let is_there = |server: &Server| {
+            let is_open =
+                matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_));
+            let is_same = server.host.is_like(&host) && (!host.name().is_empty() || server.address == address);
+            server.database == database && is_open && server.dedicated.is_none() && is_same
+        };
+        let there: Vec<_> = self.servers.iter().filter(|(_, server)| is_there(server)).map(|(key, _)| key).collect();
         for server in there {
             self.retired_by(server, EndedBy::Renewal);
             self.tell_pools(Event::RetireServer { server });
         }
+    }
+
+    /// What a server has reported last.
+    fn reported_by(&self, server: &Server) -> Option<Reported> {
+        let (vars, tracked) = (&server.session.vars, &self.hands.active.tracked);
+        Reported::read(|name| vars.get(tracked.reported_place(name)?))
     }
 
     fn attrs_of(&self, key: ServerKey) -> Option<SessionAttrs> {
@@ -252,5 +279,8 @@ fn mismatch(attrs: SessionAttrs) -> &'static str {
 
 const IN_HOT_STANDBY: &str = "in_hot_standby";
 const READ_ONLY: &str = "default_transaction_read_only";
+/// `division_by_zero` and `feature_not_supported` (PostgreSQL, `errcodes.txt`).
+const DIVISION_BY_ZERO: &str = "22012";
+const NOT_SUPPORTED: [u8; 5] = *b"0A000";
 /// How often at most all servers of a database at a host are replaced for the report or the error of one.
 const LEFT_EVERY: std::time::Duration = std::time::Duration::from_secs(15);

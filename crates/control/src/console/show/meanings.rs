@@ -246,7 +246,7 @@ const MEANINGS: &[Meaning] = &[
     (
         "HOSTS",
         "role",
-        "what a server there has reported at its login or since: `primary`, `standby`, or `read-only` (`default_transaction_read_only`); NULL if none has logged in; before PostgreSQL 14 as far as `target_session_attrs` has asked for it",
+        "what a server there has reported at its login or since: `primary` or `standby`; NULL if none has logged in; before PostgreSQL 14 as far as `target_session_attrs` has asked for it",
     ),
     ("HOSTS", "since", "when the state changed last"),
     ("HOSTS", "last_login", "when a login there ended last, well or not"),

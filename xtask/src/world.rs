@@ -59,8 +59,8 @@ fn story(program: &PathBuf, seed: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Number of seeds in every run of the tests.
-const SEEDS: &str = "1200";
+const SEEDS: &str = "800";
 /// Number of seeds that are told with the plain ways of transactions and without.
-const COMPARED: &str = "60";
+const COMPARED: &str = "40";
 /// Seeds that are run twice and compared.
 const TOLD_TWICE: [&str; 3] = ["2", "7", "40"];

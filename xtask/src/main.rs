@@ -85,7 +85,7 @@ usage: cargo xtask CHORE
   hostile [ARGUMENTS]       build, then attacks, and what a bystander in another database notices of them (--only NAME, --pgbouncer, --list)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
   cost [--check|--write]    build, then count what a transaction costs; fails when the table says less (docs/reference/cost.md);
-                            `--only NAME` counts the rows with that in their names, `--brief` those that `test` counts
+                            `--only NAME` counts the rows with that in their names, `--brief` the basic ones and a habit of each kind (minutes)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)
   versions [ARGUMENTS]      build, then the tests with each major version of PostgreSQL (--help tells more)
   drivers [ARGUMENTS]       build, then drivers of many languages, directly and through the pooler (--help tells more)

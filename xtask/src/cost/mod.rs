@@ -35,7 +35,7 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Cost])?;
     match words[..] {
         [] | ["--check"] => check(house, |_| true),
-        ["--brief"] => prove(house),
+        ["--brief"] => check(house, |row| BRIEF.contains(&row)),
         ["--only", name] => check(house, |row| row.contains(name)),
         ["--write"] => {
             let old = known(house, |_| true).ok();
@@ -46,24 +46,6 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
             fs::write(house.root().join(PAGE), page).map_err(|error| format!("cannot write {PAGE}: {error}"))
         }
         _ => Err(USAGE.to_owned()),
-    }
-}
-
-/// Counts the part of the table that every change has to pass: the basic rows, and one habit of each kind.
-pub(crate) fn prove(house: &House) -> Result<(), String> {
-    if !cfg!(target_arch = "x86_64") {
-        println!("costs are not counted: system calls are known by their numbers on x86-64");
-        return Ok(());
-    }
-    let is_wanted = |row: &str| PROVEN.contains(&row);
-    let old = known(house, is_wanted)?;
-    match count(house, is_wanted, Some(&old)) {
-        Ok(new) => judge(&old, &new, &budget(house)?),
-        // A container may keep one process from stopping another. `cargo xtask cost` reports that as an error.
-        Err(why) => {
-            println!("costs are not counted: {why}");
-            Ok(())
-        }
     }
 }
 
@@ -152,7 +134,7 @@ fn count_each(program: &Path, kinds: &[Kind], tables: &str, old: Option<&Table>)
 }
 
 /// The habits cover: nothing set, set for a transaction, set and followed, reset, kept, locked, listened to, prepared.
-const PROVEN: [&str; 15] = [
+const BRIEF: [&str; 15] = [
     "simple",
     "extended",
     "prepared",
@@ -188,7 +170,7 @@ mod tests {
         let house = House::find().expect("the project");
         let habits: &'static [Habit] = crate::habits::read(house.root()).expect("habits").leak();
         let names: Vec<String> = Kind::all(habits).into_iter().map(Kind::name).collect();
-        let missing: Vec<&str> = PROVEN.into_iter().filter(|proven| !names.iter().any(|name| name == proven)).collect();
+        let missing: Vec<&str> = BRIEF.into_iter().filter(|brief| !names.iter().any(|name| name == brief)).collect();
         assert_eq!(missing, [""; 0]);
     }
 

@@ -101,3 +101,34 @@ fn recent_failures(view: &View<'_>) -> Vec<Sample> {
     }
     sums.into_iter().map(|((kind, database), count)| Sample::new([&kind.into(), &database], count as f64)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use measure::HostRole;
+    use worker::letters::Snapshot;
+
+    use super::*;
+    use crate::console::show::tests::{settings, with_view};
+
+    #[test]
+    fn the_role_of_a_host_is_a_label_once_it_is_known() {
+        let settings = settings("[databases]\nd = host=a,b,c port=1\n[pgbouncer]\nauth_type=any\n");
+        let host = |name: &str, role| KnownHost {
+            name: name.into(),
+            is_reachable: true,
+            role,
+            since: Duration::ZERO,
+            heard: Duration::ZERO,
+            failed: 0,
+            error: None,
+        };
+        let known_hosts =
+            vec![host("a:1", Some(HostRole::Primary)), host("b:1", Some(HostRole::Standby)), host("c:1", None)];
+        let snapshots = [Snapshot { known_hosts, ..Snapshot::default() }];
+        let samples = with_view(&settings, &snapshots, |view| (HOST_ROLE.samples)(view));
+        let labels: Vec<_> = samples.iter().map(|sample| sample.labels.join(" ")).collect();
+        assert_eq!(labels, ["a:1 primary", "b:1 standby"]);
+    }
+}

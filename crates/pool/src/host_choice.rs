@@ -68,11 +68,19 @@ impl HostChoice {
         place
     }
 
-    /// A host could not be reached, or a login there was refused or led to nothing. Returns whether the search goes on with
-    /// another one.
+    /// A host could not be reached, or takes no logins now. Returns whether the search goes on with another one.
     pub fn fails(&mut self, place: usize, now: Time) -> bool {
         if let Some(host) = self.hosts.get_mut(place) {
-            (host.failed_at, host.is_tried) = (Some(now), true);
+            host.failed_at = Some(now);
+        }
+        self.was_in_vain(place)
+    }
+
+    /// A login at a host was refused or led to nothing, which says nothing about the host for other users. Returns whether the
+    /// search goes on with another one.
+    pub fn was_in_vain(&mut self, place: usize) -> bool {
+        if let Some(host) = self.hosts.get_mut(place) {
+            host.is_tried = true;
         }
         self.goes_on()
     }
@@ -278,12 +286,21 @@ mod tests {
         assert_eq!(next(&mut choice, 1, false), 0);
         assert!(choice.fails(0, Time::from_secs(1)), "it restarts");
         assert_eq!(next(&mut choice, 1, false), 1);
-        assert!(choice.fails(1, Time::from_secs(1)), "it refuses the login");
+        assert!(choice.was_in_vain(1), "it refuses the login");
         assert_eq!(next(&mut choice, 1, false), 2);
-        assert!(!choice.fails(2, Time::from_secs(1)), "so does this one");
+        assert!(!choice.was_in_vain(2), "so does this one");
         assert_eq!(next(&mut choice, 17, false), 2, "as if nothing had failed");
-        assert!(choice.fails(2, Time::from_secs(17)));
+        assert!(choice.was_in_vain(2));
         assert_eq!(next(&mut choice, 17, false), 0, "the first is tried again");
+    }
+
+    #[test]
+    fn a_refused_login_does_not_make_a_host_less_promising_to_others() {
+        let mut choice = known([Suits::Yes, Suits::No, Suits::No]);
+        assert_eq!(next(&mut choice, 1, false), 0);
+        assert!(choice.was_in_vain(0));
+        choice.ends();
+        assert_eq!(next(&mut choice, 2, false), 0);
     }
 
     #[test]
@@ -292,7 +309,7 @@ mod tests {
         for place in 0..3 {
             assert_eq!(next(&mut choice, 1, true), place);
             assert!(choice.shows(place, Suits::Yes));
-            assert_eq!(choice.fails(place, Time::from_secs(1)), place < 2, "{place}");
+            assert_eq!(choice.was_in_vain(place), place < 2, "{place}");
         }
     }
 

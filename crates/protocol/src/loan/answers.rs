@@ -410,9 +410,7 @@ impl Answers<'_> {
                         Some(Gives::Instead(own)) => to_client.send(own),
                         Some(Gives::Nothing) | None => {}
                     }
-                    let tells_role = self.tells_role(client.as_deref(), &body);
-                    self.parameter(client, server, &body);
-                    return tells_role.then_some(ServerEvent::RoleReport);
+                    return self.parameter(client, server, &body);
                 }
                 None
             }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use wire::{backend, write};
 
-use super::answers::{Answers, Gives, ToClient};
+use super::answers::{Answers, Gives, ServerEvent, ToClient};
 use super::client_session::ClientSession;
 use super::loan_phase::LoanPhase;
 use super::server_session::ServerSession;
@@ -40,25 +40,18 @@ impl Answers<'_> {
         }
     }
 
-    /// Whether a `ParameterStatus` tells the role of the server's host: that recovery has ended, or that transactions are read-only, or
-    /// no longer, unless the client has set that itself.
-    pub(super) fn tells_role(&self, client: Option<&ClientSession>, status: &[u8]) -> bool {
-        const READ_ONLY: &str = "default_transaction_read_only";
-        let Some((name, value)) = backend::parameter_status(status) else { return false };
-        let is_own = |client: &ClientSession| {
-            let is_told = self.tracked.reported_place(name).is_some_and(|place| client.vars.get(place) == Some(value));
-            is_told || client.effects_on_parameters().is_some_and(|effects| effects.decides(name))
-        };
-        name == "in_hot_standby" || name == READ_ONLY && !client.is_some_and(is_own)
-    }
-
     /// Handles a `ParameterStatus`; a client that has the server receives the same message.
-    pub(super) fn parameter(&mut self, client: Option<&mut ClientSession>, server: &mut ServerSession, status: &[u8]) {
-        if let Some((name, value)) = backend::parameter_status(status)
-            && let Some(place) = self.tracked.reported_place(name)
-        {
-            self.parameter_is(client, server, (place, name), value);
-        }
+    pub(super) fn parameter<'b>(
+        &mut self,
+        client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        status: &[u8],
+    ) -> Option<ServerEvent<'b>> {
+        let (name, value) = backend::parameter_status(status)?;
+        let place = self.tracked.reported_place(name)?;
+        let tells_role = tells_role(client.as_deref(), (place, name), value);
+        self.parameter_is(client, server, (place, name), value);
+        tells_role.then_some(ServerEvent::RoleReport)
     }
 
     fn parameter_is(
@@ -141,4 +134,14 @@ fn parameter_status(name: &str, value: &str) -> Box<[u8]> {
     let mut status = Vec::new();
     write::parameter_status(&mut status, name, value);
     status.into()
+}
+
+/// Whether a report tells the role of the server's host: that recovery has ended, or that transactions are read-only, or no longer,
+/// unless the client has set that itself.
+fn tells_role(client: Option<&ClientSession>, (place, name): (usize, &str), value: &str) -> bool {
+    let is_own = |client: &ClientSession| {
+        client.vars.get(place) == Some(value)
+            || client.effects_on_parameters().is_some_and(|effects| effects.decides(name))
+    };
+    name == "in_hot_standby" || name == "default_transaction_read_only" && !client.is_some_and(is_own)
 }

@@ -1,7 +1,6 @@
 //! The host of one server: which one it is, and what the dial there has to remember.
 //!
-//! Always true: it is set once, when the server is dialed or arrives from another process; a reload changes its place in the list of the
-//! database only.
+//! Always true: name and port are set once, when the server is dialed or arrives from another process.
 //! Not here: the address, which a name has found (`host_names`), and how the host is chosen (`pool::HostChoice`).
 
 use std::sync::Arc;

@@ -44,11 +44,11 @@ impl<I: Io> Worker<I> {
         self.count_failed_server_login(key, kind, &failure);
         failure.kind = self.kind_by_hosts(key, failure.kind);
         let has_one_host = self.registry.entry_of(pool).is_some_and(|entry| entry.hosts.len() == 1);
-        match kind {
-            FailureKind::Refused if failure.sqlstate.is_some() && has_one_host => self.end_outage(key),
-            FailureKind::Refused | FailureKind::Elsewhere => {}
-            FailureKind::Unreachable | FailureKind::Passing if is_logged_in => {}
-            FailureKind::Unreachable | FailureKind::Passing => self.note_outage(key, failure.kind),
+        if kind != FailureKind::Refused && !is_logged_in {
+            self.note_outage(key, failure.kind);
+        } else if failure.sqlstate.is_some() && has_one_host {
+            // The host answers logins.
+            self.end_outage(key);
         }
         self.end_dial(key, failure);
     }
@@ -80,7 +80,12 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return kind };
         let is_logged_in = matches!(server.stage, ServerStage::Introducing);
         let place = &mut self.registry.databases[server.database as usize];
-        let goes_on = place.host_choice.fails(server.host.place(), self.hands.now);
+        let goes_on = match kind {
+            FailureKind::Unreachable | FailureKind::Passing if !is_logged_in => {
+                place.host_choice.fails(server.host.place(), self.hands.now)
+            }
+            _ => place.host_choice.was_in_vain(server.host.place()),
+        };
         let asks_for_role = place.entry.as_ref().is_some_and(|entry| asks_for_role(entry));
         match kind {
             _ if is_logged_in => kind,

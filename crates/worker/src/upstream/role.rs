@@ -1,8 +1,8 @@
 //! What role a host has, as its servers report it, and whether that is what a database asks for (`target_session_attrs`).
 //!
 //! Always true: of a database that asks for a role, a server is lent only if it has reported that role itself, at its login or since;
-//! a server whose report no longer fits is closed as soon as no client has it, together with the others of its database
-//! at that host.
+//! a server whose report no longer fits is closed as soon as no client has it, and so are the others of its database at that
+//! host, once in 15 seconds at most.
 //! Not here: which host is tried next (`pool::HostChoice`), what follows when no host fits (`failure`, `outages`).
 
 use config::{Database, SessionAttrs};

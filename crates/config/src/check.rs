@@ -103,6 +103,9 @@ fn contradiction(settings: &Settings, database: &Database) -> Option<String> {
     if is_size_own && size > 0 && min > size {
         return Some(format!("min_pool_size ({min}) is larger than pool_size ({size}): a pool never holds that many"));
     }
+    if let Some(text) = holds_too_long(settings, database) {
+        return Some(text);
+    }
     let reserve = reserve(settings, database.reserve_pool_size.unwrap_or(settings.reserve_pool_size));
     let max = database.max_db_connections.unwrap_or(settings.max_db_connections);
     let is_sum_own =
@@ -116,6 +119,17 @@ fn contradiction(settings: &Settings, database: &Database) -> Option<String> {
     let is_question_own = database.auth_user.is_some() || database.auth_query.is_some();
     let is_new = is_question_own && is_asked && !is_elsewhere && !do_owners_answer(settings);
     (is_new && is_owners(query)).then(|| OWNERS_ANSWER.to_owned())
+}
+
+/// Clients that are held in a switchover wait for a server meanwhile.
+fn holds_too_long(settings: &Settings, database: &Database) -> Option<String> {
+    let cluster = settings.clusters.get(database.cluster_of_primary()?)?;
+    let wait = database.query_wait_timeout.unwrap_or(settings.query_wait_timeout)?;
+    (wait < cluster.hold_timeout).then(|| {
+        let (wait, hold) = (wait.as_secs_f64(), cluster.hold_timeout.as_secs_f64());
+        let name = &cluster.name;
+        format!("query_wait_timeout ({wait} s) is shorter than hold_timeout of cluster {name} ({hold} s): in a switchover clients may be refused")
+    })
 }
 
 fn do_owners_answer(settings: &Settings) -> bool {

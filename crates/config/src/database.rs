@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::counted;
 use pool::Mode;
 use protocol::state::Unseen;
 
 use crate::catalog::{Policies, SessionState, Words};
-use crate::host::Host;
+use crate::cluster::Cluster;
+use crate::host::{Host, PORT, match_ports, ports};
 use crate::mistake::Wrong;
-use crate::pairs::{count, limit, mode, pairs, policies, port, time, unrecognized, word};
+use crate::pairs::{count, limit, mode, pairs, policies, time, unrecognized, word};
 
 /// A database as clients see it, and the location of its servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +33,8 @@ pub struct Database {
     pub port: u16,
     /// The port of each host, if they were given one each.
     ports: Vec<u16>,
+    /// The cluster that its hosts are those of, instead of hosts of its own.
+    pub cluster: Option<Arc<str>>,
     /// The forced user of every server, whoever the client is.
     pub user: Option<Arc<str>>,
     /// The password of that user.
@@ -118,6 +120,34 @@ pub enum SessionAttrs {
     PreferStandby,
 }
 
+/// Which hosts of a cluster a database is on (`role`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Role {
+    #[default]
+    Primary,
+    Replica,
+    Any,
+}
+
+impl Role {
+    /// What that is in libpq's words.
+    fn attrs(self) -> SessionAttrs {
+        match self {
+            Self::Primary => SessionAttrs::ReadWrite,
+            Self::Replica => SessionAttrs::Standby,
+            Self::Any => SessionAttrs::Any,
+        }
+    }
+}
+
+/// What a line has said, as far as its other keys depend on that.
+#[derive(Default)]
+struct Written {
+    role: Option<Role>,
+    has_attrs: bool,
+    has_port: bool,
+}
+
 /// A password in clear text, which `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Arc<str>);
@@ -153,6 +183,11 @@ impl Words for SessionAttrs {
     ];
 }
 
+impl Words for Role {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("primary", Self::Primary), ("replica", Self::Replica), ("any", Self::Any)];
+}
+
 impl Words for LoadBalance {
     const ALL: &'static [(&'static str, Self)] = &[("round-robin", Self::RoundRobin), ("disable", Self::Disable)];
 }
@@ -167,6 +202,7 @@ impl Database {
             host_text: None,
             port: PORT,
             ports: Vec::new(),
+            cluster: None,
             user: None,
             password: None,
             pool_size: None,
@@ -206,32 +242,58 @@ impl Database {
             return Err(vec![wrong.advise(Some("write host=HOST port=PORT dbname=NAME".to_owned()))]);
         }
         let mut database = Self::named(texts.share(name));
+        let mut written = Written::default();
         let mut wrongs = Vec::new();
         for (key, value) in pairs(value).map_err(|wrong| vec![wrong])? {
             // The text after the semicolon may be a password, so the value is not repeated.
             match swallowed(key, &value) {
                 Some(wrong) => wrongs.push(wrong),
-                None => wrongs.extend(database.assign(key, &value, texts).err()),
+                None => wrongs.extend(database.assign(key, &value, texts, &mut written).err()),
             }
         }
         if wrongs.is_empty() {
-            wrongs.extend(database.check_ports().err());
+            wrongs.extend(match_ports(&mut database.ports, database.hosts.len().max(1)).err());
+            wrongs.extend(database.check_cluster(&written).err());
         }
         if wrongs.is_empty() { Ok(database) } else { Err(wrongs) }
     }
 
-    /// As in libpq, `port=` names one port for all hosts, or one for each.
-    fn check_ports(&mut self) -> Result<(), Wrong> {
-        let (ports, hosts) = (self.ports.len(), self.hosts.len().max(1));
-        if ports > 1 && ports != hosts {
-            let text = format!("could not match {ports} port numbers to {}", counted(hosts, "host"));
-            let advice = "port= names one port for all hosts, or one for each";
-            return Err(Wrong::new(text).advise(Some(advice.to_owned())));
+    /// A database has the hosts of its cluster or some of its own, and asks for one role of them. Those of a cluster are its primary's
+    /// clients unless the line says otherwise.
+    fn check_cluster(&mut self, written: &Written) -> Result<(), Wrong> {
+        if self.cluster.is_none() {
+            let advice = "target_session_attrs= says what a host of host= has to be";
+            return match written.role {
+                Some(_) => Err(Wrong::new("role= needs cluster=").advise(Some(advice.to_owned()))),
+                None => Ok(()),
+            };
         }
-        if ports == 1 {
-            self.ports.clear();
+        if !self.hosts.is_empty() || written.has_port {
+            let advice = "the hosts and ports of a cluster stand in [clusters]";
+            return Err(Wrong::new("cluster= excludes host= and port=").advise(Some(advice.to_owned())));
+        }
+        if written.role.is_some() && written.has_attrs {
+            return Err(Wrong::new("role= and target_session_attrs= exclude each other"));
+        }
+        if !written.has_attrs {
+            self.target_session_attrs = written.role.unwrap_or_default().attrs();
         }
         Ok(())
+    }
+
+    /// Takes the hosts of its cluster over.
+    pub(crate) fn take_hosts(&mut self, cluster: &Cluster) {
+        self.hosts.clone_from(&cluster.hosts);
+        self.ports.clone_from(&cluster.ports);
+        self.port = cluster.port;
+        self.host_text = Some(Arc::clone(&cluster.host_text));
+    }
+
+    /// The cluster to whose primary its clients belong, which is one host at a time.
+    #[must_use]
+    pub fn cluster_of_primary(&self) -> Option<&Arc<str>> {
+        let is_one_host = matches!(self.target_session_attrs, SessionAttrs::ReadWrite | SessionAttrs::Primary);
+        self.cluster.as_ref().filter(|_| is_one_host)
     }
 
     /// The port of the host at this place of the list.
@@ -245,7 +307,7 @@ impl Database {
         self.hosts.iter().enumerate().map(|(place, host)| (host, self.port_at(place)))
     }
 
-    fn assign(&mut self, key: &str, value: &str, texts: &mut Texts) -> Result<(), Wrong> {
+    fn assign(&mut self, key: &str, value: &str, texts: &mut Texts, written: &mut Written) -> Result<(), Wrong> {
         match key {
             "dbname" => self.dbname = texts.share(value),
             "host" => {
@@ -253,8 +315,9 @@ impl Database {
                 self.host_text = Some(texts.share(value));
             }
             "port" => {
-                self.ports = value.split(',').map(|one| port(one.trim_matches(' '))).collect::<Result<_, _>>()?;
+                self.ports = ports(value)?;
                 self.port = self.ports.first().copied().unwrap_or(PORT);
+                written.has_port = true;
             }
             "user" => self.user = Some(texts.share(value)),
             "password" => self.password = Some(Password(texts.share(value))),
@@ -283,7 +346,12 @@ impl Database {
             "max_db_connections" => self.max_db_connections = limit(key, value)?,
             "max_db_client_connections" => self.max_db_client_connections = limit(key, value)?,
             "load_balance_hosts" => self.load_balance_hosts = word(key, value)?,
-            "target_session_attrs" => self.target_session_attrs = word(key, value)?,
+            "cluster" => self.cluster = Some(texts.share(value)),
+            "role" => written.role = Some(word(key, value)?),
+            "target_session_attrs" => {
+                self.target_session_attrs = word(key, value)?;
+                written.has_attrs = true;
+            }
             "connect_query" => self.connect_query = Some(texts.share(value)),
             "client_encoding" => self.client_encoding = Some(texts.share(value)),
             "datestyle" => self.datestyle = Some(texts.share(value)),
@@ -391,6 +459,8 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "max_db_client_connections",
     "load_balance_hosts",
     "target_session_attrs",
+    "cluster",
+    "role",
     "connect_query",
     "client_encoding",
     "datestyle",
@@ -407,8 +477,6 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
 pub(crate) const FALLBACK: &str = "*";
 /// The name of the console.
 pub(crate) const RESERVED: &str = "pgbouncer";
-/// PostgreSQL's port.
-const PORT: u16 = 5432;
 
 #[cfg(test)]
 #[path = "database_tests.rs"]

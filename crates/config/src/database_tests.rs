@@ -28,6 +28,7 @@ fn every_documented_key_is_taken() {
             "session_state" => "follow",
             "session_policy" => "reject",
             "session_unseen" => "pin",
+            "role" => "replica cluster=main",
             _ => "7",
         };
         let text = format!("{key}={value}");
@@ -54,6 +55,27 @@ fn each_host_may_have_a_port_of_its_own() {
     assert_eq!(bad("host=a,b,c port=1,2"), ["could not match 2 port numbers to 3 hosts"]);
     assert_eq!(bad("port=1,2"), ["could not match 2 port numbers to 1 host"]);
     assert!(bad("host=a,b port=1,70000")[0].starts_with("invalid port: 70000"));
+}
+
+#[test]
+fn a_database_of_a_cluster_asks_for_a_role() {
+    for (line, attrs, is_of_primary) in [
+        ("cluster=main", SessionAttrs::ReadWrite, true),
+        ("cluster=main role=primary", SessionAttrs::ReadWrite, true),
+        ("role=replica cluster=main", SessionAttrs::Standby, false),
+        ("cluster=main role=any", SessionAttrs::Any, false),
+        ("cluster=main target_session_attrs=prefer-standby", SessionAttrs::PreferStandby, false),
+        ("cluster=main target_session_attrs=primary", SessionAttrs::Primary, true),
+    ] {
+        let database = good(line);
+        assert_eq!(database.target_session_attrs, attrs, "{line}");
+        assert_eq!(database.cluster_of_primary().is_some(), is_of_primary, "{line}");
+    }
+    assert_eq!(bad("role=replica"), ["role= needs cluster="]);
+    assert_eq!(bad("cluster=main host=a"), ["cluster= excludes host= and port="]);
+    assert_eq!(bad("cluster=main port=1"), ["cluster= excludes host= and port="]);
+    let both = "cluster=main role=any target_session_attrs=any";
+    assert_eq!(bad(both), ["role= and target_session_attrs= exclude each other"]);
 }
 
 #[test]

@@ -38,6 +38,7 @@ pub fn changes(old: &Settings, new: &Settings) -> Vec<String> {
     tell_changed("database", &old.databases, &new.databases, &mut told);
     tell_changed("user", &old.users, &new.users, &mut told);
     tell_changed("peer", &old.peers, &new.peers, &mut told);
+    tell_changed("cluster", &old.clusters, &new.clusters, &mut told);
     tell_changed("rate limit", &old.rate_limits, &new.rate_limits, &mut told);
     told
 }

@@ -6,7 +6,10 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
+use base::counted;
+
 use crate::mistake::Wrong;
+use crate::pairs::port;
 
 /// A place where PostgreSQL may listen.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -80,6 +83,26 @@ pub fn with_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
+/// Parses the value of `port=`: one port, or several.
+pub(crate) fn ports(value: &str) -> Result<Vec<u16>, Wrong> {
+    value.split(',').map(|one| port(one.trim_matches(' '))).collect()
+}
+
+/// As in libpq, `port=` names one port for all hosts, which leaves the list empty, or one for each.
+pub(crate) fn match_ports(ports: &mut Vec<u16>, hosts: usize) -> Result<(), Wrong> {
+    if ports.len() > 1 && ports.len() != hosts {
+        let text = format!("could not match {} port numbers to {}", ports.len(), counted(hosts, "host"));
+        let advice = "port= names one port for all hosts, or one for each";
+        return Err(Wrong::new(text).advise(Some(advice.to_owned())));
+    }
+    if ports.len() == 1 {
+        ports.clear();
+    }
+    Ok(())
+}
+
+/// PostgreSQL's port.
+pub(crate) const PORT: u16 = 5432;
 /// The longest DNS name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 255;
 

@@ -9,8 +9,10 @@
 
 mod catalog;
 mod check;
+mod cluster;
 mod database;
 mod diff;
+mod endpoint;
 mod foreign;
 mod homes;
 mod host;
@@ -29,13 +31,15 @@ pub use catalog::{
     AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, LogFormat, NotifyLost, Policies, Reload,
     SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
+pub use cluster::Cluster;
 pub use database::{Database, LoadBalance, Password, SessionAttrs};
 pub use diff::changes;
+pub use endpoint::Endpoint;
 pub use homes::Homes;
 pub use host::{Host, with_port};
 pub use load::{Loaded, Overrides, Places, inspect, load, load_over, set};
 pub use mistake::{Mistake, Place, Warning, nearest};
-pub use otlp::{OtlpEndpoint, OtlpHeaders};
+pub use otlp::OtlpHeaders;
 pub use peer::Peer;
 pub use rate_limit::{reference as rate_limits_reference, written_filter};
 pub use resolv::NameServers;

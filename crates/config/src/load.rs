@@ -12,6 +12,7 @@ use pool::RateRule;
 
 use crate::catalog::{CATALOG, Entry, Reload, Settings, State, find, unknown};
 use crate::check;
+use crate::cluster::Cluster;
 use crate::database::{DATABASE_KEYS, Database, FALLBACK, Texts, check_auth_dbname};
 use crate::diff::restart_needed;
 use crate::foreign;
@@ -157,6 +158,7 @@ enum Section {
     Databases,
     Users,
     Peers,
+    Clusters,
     RateLimits,
     /// Its name was reported as a mistake; its keys are not reported as well.
     Unknown,
@@ -298,6 +300,7 @@ impl<'r> Reading<'r> {
             "databases" => Section::Databases,
             "users" => Section::Users,
             "peers" => Section::Peers,
+            "clusters" => Section::Clusters,
             "rate_limits" => Section::RateLimits,
             _ => Section::Unknown,
         };
@@ -306,8 +309,7 @@ impl<'r> Reading<'r> {
             Section::Main => self.warn_of_forgetting(name, place),
             Section::Peers => drop(self.found.peers_at.get_or_insert(place)),
             Section::Unknown => {
-                let advice =
-                    did_you_mean(name, ["pgbouncer", "trunkline", "databases", "users", "peers", "rate_limits"]);
+                let advice = did_you_mean(name, SECTIONS);
                 let wrong = Wrong::new(format!("unknown section [{name}] in configuration")).advise(advice);
                 self.found.mistakes.push(wrong.at(place));
             }
@@ -337,6 +339,7 @@ impl<'r> Reading<'r> {
             Section::Peers => Peer::parse(key, value).map(|peer| {
                 self.settings.peers.insert(peer.id, peer);
             }),
+            Section::Clusters => self.cluster(key, value, &place),
             Section::RateLimits => self.rate_limit(key, value),
             Section::None => {
                 let text = format!("syntax error in configuration ({place}): \"{key}\" stands before any section");
@@ -381,6 +384,31 @@ impl<'r> Reading<'r> {
         Ok(())
     }
 
+    fn cluster(&mut self, name: &str, value: &str, place: &Place) -> Result<(), Vec<Wrong>> {
+        let cluster = Cluster::parse(name, value)?;
+        if self.settings.clusters.insert(Arc::clone(&cluster.name), Arc::new(cluster)).is_some() {
+            let text = format!("cluster \"{name}\" is there twice: this line holds");
+            self.found.warnings.push(Warning { place: place.clone(), text });
+        }
+        if self.settings.clusters.len() > CLUSTERS_MAX {
+            return Err(vec![Wrong::new(format!("more than {CLUSTERS_MAX} clusters"))]);
+        }
+        Ok(())
+    }
+
+    /// Gives a database the hosts of its cluster.
+    fn join_cluster(&mut self, database: &mut Database, place: &Place) {
+        let Some(name) = &database.cluster else { return };
+        match self.settings.clusters.get(name).cloned() {
+            Some(cluster) => database.take_hosts(&cluster),
+            None => {
+                let wrong = Wrong::new(format!("database \"{}\": there is no cluster \"{name}\"", database.name));
+                let names = self.settings.clusters.keys().map(|name| &**name);
+                self.found.mistakes.push(wrong.advise(did_you_mean(name, names)).at(place.clone()));
+            }
+        }
+    }
+
     fn rate_limit(&mut self, name: &str, value: &str) -> Result<(), Vec<Wrong>> {
         let rule = rate_limit::parse(name, value)?;
         let rules = &mut self.settings.rate_limits;
@@ -405,6 +433,7 @@ impl<'r> Reading<'r> {
         let restart_needed = previous.map_or(Vec::new(), |previous| self.keep_started(path, previous));
         let mut places = BTreeMap::new();
         for (name, (place, mut database)) in std::mem::take(&mut self.databases) {
+            self.join_cluster(&mut database, &place);
             if database.hosts.is_empty() {
                 database.hosts.push(self.local_host(&name, &place));
             }
@@ -467,6 +496,9 @@ impl<'r> Reading<'r> {
     }
 }
 
+/// Each cluster is checked by connections of its own.
+const CLUSTERS_MAX: usize = 100;
+const SECTIONS: [&str; 7] = ["pgbouncer", "trunkline", "databases", "users", "peers", "clusters", "rate_limits"];
 /// Where PostgreSQL puts its unix socket by default (`DEFAULT_PGSOCKET_DIR`).
 const SOCKET_DIR: &str = "/tmp";
 /// PgBouncer's limit: the main file and nine levels below it.

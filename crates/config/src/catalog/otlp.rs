@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::kinds::{Kind, Misfit, Range};
-use crate::otlp::{OtlpEndpoint, OtlpHeaders};
+use crate::endpoint;
+use crate::otlp::OtlpHeaders;
 
 /// The URL of a collector; may be absent. Its query may contain a token, so no message repeats it.
 pub struct Endpoint;
@@ -16,7 +17,7 @@ pub struct Headers;
 pub struct Ratio;
 
 impl Kind for Endpoint {
-    type Value = Option<Arc<OtlpEndpoint>>;
+    type Value = Option<Arc<endpoint::Endpoint>>;
     const NAME: &'static str = "URL";
     const IS_SECRET: bool = true;
 
@@ -25,7 +26,7 @@ impl Kind for Endpoint {
             return Ok(None);
         }
         let expected = |why| format!("a URL such as http://127.0.0.1:4318/v1/traces: {why}");
-        let read = OtlpEndpoint::parse(text);
+        let read = endpoint::Endpoint::parse(text);
         read.map(|endpoint| Some(Arc::new(endpoint))).map_err(|why| Misfit { expected: expected(why), advice: None })
     }
 

@@ -79,6 +79,8 @@ macro_rules! catalog {
             pub users: std::collections::BTreeMap<std::sync::Arc<str>, std::sync::Arc<crate::UserSettings>>,
             /// The peers, by their ids.
             pub peers: std::collections::BTreeMap<u16, crate::Peer>,
+            /// The clusters of `[clusters]`, by their names.
+            pub clusters: std::collections::BTreeMap<std::sync::Arc<str>, std::sync::Arc<crate::Cluster>>,
             /// The rules of `[rate_limits]`, by their names.
             pub rate_limits: std::collections::BTreeMap<std::sync::Arc<str>, std::sync::Arc<pool::RateRule>>,
             /// Whether nothing is written to standard error (`-q`).
@@ -95,6 +97,7 @@ macro_rules! catalog {
                     fallback: None,
                     users: std::collections::BTreeMap::new(),
                     peers: std::collections::BTreeMap::new(),
+                    clusters: std::collections::BTreeMap::new(),
                     rate_limits: std::collections::BTreeMap::new(),
                     quiet: false,
                 }

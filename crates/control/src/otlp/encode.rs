@@ -248,7 +248,7 @@ const IS_REMOTE: u32 = 0x200;
 mod tests {
     use std::sync::Arc;
 
-    use config::{OtlpEndpoint, OtlpHeaders};
+    use config::{Endpoint, OtlpHeaders};
     use measure::Division;
     use route::{Dialect, TraceParent};
 
@@ -293,7 +293,7 @@ mod tests {
     fn encoded(statement: StatementSpans) -> Vec<Value> {
         let posting = Posting {
             batch: Arc::new(Batch { statements: vec![statement], seed: 7 }),
-            endpoint: Arc::new(OtlpEndpoint::parse("http://a").expect("a URL")),
+            endpoint: Arc::new(Endpoint::parse("http://a").expect("a URL")),
             headers: Arc::new(OtlpHeaders::default()),
             ca_file: None,
             service_name: "pooler".into(),

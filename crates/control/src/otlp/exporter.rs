@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Random, Time, Wall};
-use config::{OtlpEndpoint, OtlpHeaders, Settings};
+use config::{Endpoint, OtlpHeaders, Settings};
 use reactor::Level;
 use worker::letters::StatementSpans;
 
@@ -33,7 +33,7 @@ impl Batch {
 #[derive(Clone, Debug)]
 pub struct Posting {
     pub(crate) batch: Arc<Batch>,
-    pub(crate) endpoint: Arc<OtlpEndpoint>,
+    pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) headers: Arc<OtlpHeaders>,
     pub(crate) ca_file: Option<String>,
     pub(crate) service_name: String,
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     fn on() -> Settings {
-        let endpoint = OtlpEndpoint::parse("http://a:4318/v1/traces?token=secret").expect("a URL");
+        let endpoint = Endpoint::parse("http://a:4318/v1/traces?token=secret").expect("a URL");
         Settings { otlp_endpoint: Some(Arc::new(endpoint)), ..Settings::default() }
     }
 

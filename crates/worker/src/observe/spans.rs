@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     fn settings(ratio: f64) -> Settings {
-        let endpoint = config::OtlpEndpoint::parse("http://a:1").expect("a URL");
+        let endpoint = config::Endpoint::parse("http://a:1").expect("a URL");
         let otlp_endpoint = Some(Arc::new(endpoint));
         Settings { otlp_endpoint, otlp_sample_ratio: ratio, ..Settings::default() }
     }

@@ -1,0 +1,714 @@
+//! The state of one cluster: its members, its primary, and where clients may write.
+//!
+//! Always true: a member is made the primary only if it says itself that it is not in recovery, belongs to the same cluster, is on a
+//! timeline at least as new as that of any primary before, and most agents, if there are any, name no other leader. There is one such
+//! member at a time, and clients write nowhere else.
+//! Not here: the steps of a switchover (`switchover`), what agents say together (`agents`).
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Time;
+
+use crate::agents::{AgentAnswer, Agents};
+use crate::member::{Checked, Member, MemberRole, Report};
+use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
+
+/// The settings of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// The time between two checks of a member while all is well.
+    pub check_interval: Duration,
+    /// How long clients are held at most.
+    pub hold_timeout: Duration,
+    /// How long a switchover waits for open transactions.
+    pub drain_timeout: Duration,
+    /// Whether writes stop before the lease of the primary can have run out.
+    pub is_fencing: bool,
+    /// Whether there is a command that demotes the primary.
+    pub can_demote: bool,
+}
+
+/// What has happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The check of a member has ended.
+    Checked {
+        /// The member.
+        member: usize,
+        /// Its answer.
+        outcome: Checked,
+    },
+    /// An agent has answered, or not.
+    AgentTold {
+        /// The agent.
+        agent: usize,
+        /// The answer.
+        answer: Result<AgentAnswer, Arc<str>>,
+    },
+    /// An operator wants another primary: this one, or the one that has received most.
+    Switchover(Option<Arc<str>>),
+    /// The operator has given up.
+    Cancel,
+    /// The primary has written a checkpoint, or why not.
+    Checkpointed(Result<(), Arc<str>>),
+    /// No client that was held has a server.
+    Drained,
+    /// The agents have switched over, or the primary has been demoted; or why not.
+    HandedOver(Result<(), Arc<str>>),
+    /// The target has been promoted, or why not.
+    Promoted(Result<(), Arc<str>>),
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Check a member; [`Event::Checked`] must follow.
+    Check(usize),
+    /// Ask an agent; [`Event::AgentTold`] must follow.
+    AskAgent(usize),
+    /// Where clients may write from now on.
+    Gate(Gate),
+    /// The primary is back: waiting clients need not wait for the next attempt.
+    TryHosts,
+    /// Tell when no client has a server of the primary; [`Event::Drained`] follows.
+    Drain,
+    /// Close the servers that are still lent.
+    EndLoans,
+    /// Write a checkpoint on a member; [`Event::Checkpointed`] must follow.
+    Checkpoint(usize),
+    /// Have the agents switch over; [`Event::HandedOver`] must follow.
+    AskSwitchover {
+        /// The agent to be asked.
+        agent: usize,
+        /// The agents' name of the primary.
+        from: Arc<str>,
+        /// The agents' name of the target.
+        to: Arc<str>,
+    },
+    /// Demote the primary in favour of another member; [`Event::HandedOver`] must follow.
+    Demote {
+        /// The primary.
+        from: usize,
+        /// The target.
+        to: usize,
+    },
+    /// Promote a member; [`Event::Promoted`] must follow.
+    Promote(usize),
+    /// Something that an operator should know.
+    Tell(News),
+    /// The switchover is over, or was refused.
+    SwitchedOver(Result<Summary, String>),
+}
+
+/// Something that an operator should know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct News {
+    /// Whether it is no good news.
+    pub is_warning: bool,
+    /// What.
+    pub text: String,
+}
+
+/// Where clients of the primary may write.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Gate {
+    /// At any host that proves to be a primary: nothing has been found out yet.
+    #[default]
+    Any,
+    /// At this host, by its host and port, if it proves to be a primary.
+    Only(Arc<str>),
+    /// Nowhere for now: transactions that have begun may end, new ones wait.
+    Held,
+    /// Nowhere: another host may be promoted at any moment.
+    Fenced,
+}
+
+/// What a cluster does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// No primary has been found yet.
+    Unknown,
+    /// The primary is known and answers.
+    Steady,
+    /// Clients are held, and open transactions are waited for.
+    Draining,
+    /// Clients are held.
+    Hold,
+    /// The primary does not answer, or is none any more.
+    Failover,
+    /// There has been no primary for longer than clients are held; replicas can be read.
+    Degraded,
+    /// The lease of the primary may have run out.
+    Fenced,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Unknown, Self::Steady, Self::Draining, Self::Hold, Self::Failover, Self::Degraded, Self::Fenced];
+
+    /// The word used in tables and metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Steady => "steady",
+            Self::Draining => "draining",
+            Self::Hold => "hold",
+            Self::Failover => "failover",
+            Self::Degraded => "degraded",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// One cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    terms: Terms,
+    members: Vec<Member>,
+    agents: Agents,
+    /// The identifier that its members have in common.
+    system: Option<u64>,
+    /// The member that was the primary last, and the newest timeline of a primary.
+    primary: Option<usize>,
+    timeline: u32,
+    /// Since when no member is proved to be the primary; `None` if one is.
+    without_since: Option<Time>,
+    /// Since when the primary is this member.
+    primary_since: Time,
+    /// Until when the primary surely holds the leader lock.
+    lease_ends: Option<Time>,
+    gate: Gate,
+    switchover: Option<Switchover>,
+    /// Members that accept writes without being the primary, of which that has been told.
+    told_fenced: BTreeSet<usize>,
+    told_foreign: BTreeSet<usize>,
+    has_told_stranger: bool,
+    /// When the primary has changed last.
+    changes: VecDeque<Time>,
+}
+
+impl Cluster {
+    /// A cluster of these members (host and port of each) and agents (host and port of each), of which nothing is known.
+    #[must_use]
+    pub fn new(now: Time, terms: Terms, members: Vec<Arc<str>>, agents: Vec<Arc<str>>) -> Self {
+        Self {
+            terms,
+            members: members.into_iter().map(|name| Member::new(name, now)).collect(),
+            agents: Agents::new(agents, now),
+            system: None,
+            primary: None,
+            timeline: 0,
+            without_since: Some(now),
+            primary_since: now,
+            lease_ends: None,
+            gate: Gate::Any,
+            switchover: None,
+            told_fenced: BTreeSet::new(),
+            told_foreign: BTreeSet::new(),
+            has_told_stranger: false,
+            changes: VecDeque::new(),
+        }
+    }
+
+    /// Applies changed settings that do not concern the members.
+    pub fn set_terms(&mut self, terms: Terms) {
+        self.terms = terms;
+    }
+
+    /// Handles an event.
+    pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
+        let outcome = match event {
+            Event::Checked { member, outcome } => {
+                self.is_checked(now, member, outcome);
+                None
+            }
+            Event::AgentTold { agent, answer } => {
+                self.is_told(now, agent, answer);
+                None
+            }
+            Event::Switchover(to) => {
+                self.begin_switchover(now, to.as_deref(), out);
+                None
+            }
+            Event::Cancel => Some(Outcome::Canceled),
+            Event::Checkpointed(written) => Some(Outcome::Checkpointed(written)),
+            Event::Drained => Some(Outcome::Drained),
+            Event::HandedOver(done) => Some(Outcome::HandedOver(done)),
+            Event::Promoted(done) => Some(Outcome::Promoted(done)),
+            Event::Tick => None,
+        };
+        self.agree_on_system(out);
+        self.judge(now, out);
+        let patience = Patience { hold: self.terms.hold_timeout, drain: self.terms.drain_timeout };
+        let next = outcome.and_then(|outcome| self.switchover.as_mut()?.hear(now, patience, outcome));
+        self.go_on(now, next, out);
+        self.set_gate(now, out);
+        self.ask(now, out);
+    }
+
+    /// When [`Event::Tick`] is due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        let members = self.members.iter().filter(|member| member.under_way.is_none()).map(|member| member.due);
+        let lease = self.lease_ends.filter(|_| self.gate != Gate::Fenced && self.terms.is_fencing);
+        let switchover = self.switchover.as_ref().map(Switchover::deadline);
+        members.chain(self.agents.next_deadline()).chain(lease).chain(switchover).min()
+    }
+
+    /// What the cluster does now.
+    #[must_use]
+    pub fn state(&self, now: Time) -> State {
+        if let Some(switchover) = self.switchover.as_ref().filter(|switchover| switchover.held().is_some()) {
+            return if switchover.is_draining() { State::Draining } else { State::Hold };
+        }
+        match (self.gate == Gate::Fenced, self.without_since) {
+            (true, _) => State::Fenced,
+            (false, None) => State::Steady,
+            (false, Some(_)) if self.primary.is_none() => State::Unknown,
+            (false, Some(since)) if now.since(since) < self.terms.hold_timeout => State::Failover,
+            (false, Some(_)) => State::Degraded,
+        }
+    }
+
+    /// The members, in the order of the configuration.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// What a member is at present.
+    #[must_use]
+    pub fn role_of(&self, place: usize) -> MemberRole {
+        let Some(report) = self.members.get(place).and_then(Member::report) else { return MemberRole::Unknown };
+        match report {
+            _ if self.system.is_some_and(|system| system != report.system) => MemberRole::Foreign,
+            Report { in_recovery: true, .. } => MemberRole::Replica,
+            _ if self.primary == Some(place) && self.gate != Gate::Fenced => MemberRole::Primary,
+            _ if self.primary.is_none() => MemberRole::Unknown,
+            _ => MemberRole::Fenced,
+        }
+    }
+
+    /// The host and port of the member that is the primary, or was it last.
+    #[must_use]
+    pub fn primary(&self) -> Option<&Arc<str>> {
+        self.primary.map(|place| self.members[place].name())
+    }
+
+    /// The name that the agents have for a member.
+    #[must_use]
+    pub fn agents_name_of(&self, member: &Member) -> Option<&Arc<str>> {
+        self.agents.name_of(member.name())
+    }
+
+    /// By how many bytes a member is behind the primary in replaying.
+    #[must_use]
+    pub fn lag_of(&self, member: &Member) -> Option<u64> {
+        let primary = self.members.get(self.primary?)?.report()?;
+        let report = member.report().filter(|report| report.in_recovery)?;
+        Some(primary.replayed.saturating_sub(report.replayed))
+    }
+
+    /// How many agents there are, how many have answered, and the last error.
+    #[must_use]
+    pub fn agents(&self) -> (usize, usize, Option<&Arc<str>>) {
+        self.agents.counts()
+    }
+
+    /// Where clients may write.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// What a switchover waits for; `None` if there is none.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<&'static str> {
+        self.switchover.as_ref().map(Switchover::words)
+    }
+
+    fn is_checked(&mut self, now: Time, place: usize, outcome: Checked) {
+        let interval = self.interval(now);
+        let Some(member) = self.members.get_mut(place) else { return };
+        let asked = member.under_way.unwrap_or(now);
+        member.is_checked(now, outcome);
+        member.due = (asked + interval).max(now);
+    }
+
+    fn is_told(&mut self, now: Time, agent: usize, answer: Result<AgentAnswer, Arc<str>>) {
+        let next = self.interval(now).max(AGENT_INTERVAL_MIN);
+        let lease = answer.as_ref().ok().filter(|answer| answer.holds_lock);
+        let lease = lease.map(|answer| (answer.is_paused, answer.ttl.saturating_sub(answer.loop_wait + LEASE_MARGIN)));
+        let Some(asked) = self.agents.told(agent, now, next, answer) else { return };
+        let primary = self.primary.map(|place| &**self.members[place].name());
+        if let Some((is_paused, lasts)) = lease
+            && self.agents.member_of(agent).is_some_and(|member| Some(member) == primary)
+        {
+            // Without automatic failover nobody else takes the lock.
+            let ends = (!is_paused && !lasts.is_zero()).then(|| asked + lasts);
+            self.lease_ends = if is_paused { None } else { ends.max(self.lease_ends) };
+        }
+    }
+
+    /// The time until a member is checked again.
+    fn interval(&self, now: Time) -> Duration {
+        let is_new = self.without_since.is_some_and(|since| now.since(since) < HURRY_MAX);
+        let is_hurried = is_new || self.switchover.is_some() || self.gate == Gate::Fenced;
+        if is_hurried { HURRIED.min(self.terms.check_interval) } else { self.terms.check_interval }
+    }
+
+    /// How long the answer of an agent counts.
+    fn answer_lasts(&self) -> Duration {
+        (self.terms.check_interval * 3).max(ANSWER_LASTS_MIN)
+    }
+
+    /// Finds out which identifier the members have in common: that of most of them. It stays while one member has it.
+    fn agree_on_system(&mut self, out: &mut Vec<Command>) {
+        let is_answered = |member: &Member| member.report().is_some() || member.error().is_some();
+        let systems: Vec<u64> = self.members.iter().filter_map(|member| Some(member.report()?.system)).collect();
+        let count = |system: u64| systems.iter().filter(|other| **other == system).count();
+        let Some(most) = systems.iter().rev().copied().max_by_key(|system| count(*system)) else { return };
+        match self.system {
+            Some(system) if systems.contains(&system) => {}
+            Some(_) if count(most) < systems.len() => {}
+            Some(system) => {
+                tell(out, true, format!("the members have another system identifier: {most} instead of {system}"));
+                (self.system, self.primary, self.timeline) = (Some(most), None, 0);
+            }
+            None if self.members.iter().all(is_answered) || count(most) * 2 > self.members.len() => {
+                self.system = Some(most);
+            }
+            None => {}
+        }
+        let Some(system) = self.system else { return };
+        for (place, member) in self.members.iter().enumerate() {
+            let Some(report) = member.report() else { continue };
+            if report.system == system {
+                self.told_foreign.remove(&place);
+            } else if self.told_foreign.insert(place) {
+                let other = report.system;
+                let text = format!(
+                    "host {} is not used: it belongs to another cluster (system identifier {other} instead of {system})",
+                    member.name()
+                );
+                tell(out, true, text);
+            }
+        }
+    }
+
+    /// The member that proves to be the primary.
+    fn proved(&self, now: Time) -> Option<usize> {
+        let leader = self.agents.leader(now, self.answer_lasts());
+        let is_known = |place: &str| self.members.iter().any(|member| **member.name() == *place);
+        let agrees = |member: &Member| match leader {
+            None => true,
+            Some(None) => false,
+            Some(Some(place)) => **member.name() == *place || !is_known(place),
+        };
+        let fits = |place: &usize| {
+            let member = &self.members[*place];
+            member.report().is_some_and(|report| {
+                !report.in_recovery && Some(report.system) == self.system && report.timeline >= self.timeline
+            }) && agrees(member)
+        };
+        let timeline = |place: usize| self.members[place].report().map_or(0, |report| report.timeline);
+        let all = (0..self.members.len()).rev().filter(fits);
+        all.max_by_key(|place| (timeline(*place), self.primary == Some(*place)))
+    }
+
+    /// Decides who is the primary.
+    fn judge(&mut self, now: Time, out: &mut Vec<Command>) {
+        let proved = self.proved(now);
+        match (proved, self.without_since) {
+            (Some(place), since) => {
+                let was = self.primary.replace(place);
+                if was != Some(place) {
+                    self.primary_since = now;
+                }
+                let timeline = self.members[place].report().map_or(0, |report| report.timeline);
+                self.timeline = self.timeline.max(timeline);
+                self.without_since = None;
+                let name = self.members[place].name();
+                match (was.filter(|was| *was != place), since) {
+                    (Some(was), _) => {
+                        let former = self.members[was].name();
+                        tell(
+                            out,
+                            false,
+                            format!("host {name} is the primary now, on timeline {timeline} (was {former})"),
+                        );
+                        self.lease_ends = None;
+                        self.has_changed(now, out);
+                    }
+                    (None, Some(_)) if was.is_none() => {
+                        tell(out, false, format!("host {name} is the primary, on timeline {timeline}"));
+                    }
+                    (None, Some(since)) => {
+                        let lasted = now.since(since).as_secs_f64();
+                        tell(out, false, format!("host {name} is the primary again, after {lasted:.1} s"));
+                    }
+                    (None, None) => {}
+                }
+                if since.is_some() {
+                    out.push(Command::TryHosts);
+                }
+            }
+            (None, None) => {
+                self.without_since = Some(now);
+                if self.switchover.is_none()
+                    && let Some(place) = self.primary
+                {
+                    let (name, why) = (self.members[place].name(), self.lost_because(place, now));
+                    tell(out, true, format!("the primary is lost: host {name} {why}"));
+                }
+                self.hurry(now);
+            }
+            (None, Some(_)) => {}
+        }
+        self.tell_strangers(now, proved, out);
+    }
+
+    /// Why a member is not proved to be the primary.
+    fn lost_because(&self, place: usize, now: Time) -> String {
+        let member = &self.members[place];
+        match (member.report(), member.error()) {
+            (Some(report), _) if report.in_recovery => "is in recovery".to_owned(),
+            (Some(report), _) if report.timeline < self.timeline => "is on an older timeline".to_owned(),
+            (Some(_), _) => match self.agents.leader(now, self.answer_lasts()) {
+                Some(Some(leader)) => format!("is not the leader for Patroni, which names {leader}"),
+                _ => "is not the leader for Patroni, which names none".to_owned(),
+            },
+            (None, Some(why)) => format!("cannot be asked: {why}"),
+            (None, None) => "has not answered".to_owned(),
+        }
+    }
+
+    /// Tells of hosts that accept writes without being the primary, and of a leader that nobody has named in the configuration.
+    fn tell_strangers(&mut self, now: Time, proved: Option<usize>, out: &mut Vec<Command>) {
+        for place in 0..self.members.len() {
+            // An answer from before the change says nothing.
+            let is_new = self.members[place].report_since(self.primary_since).is_some();
+            let is_other = proved.is_some_and(|proved| proved != place);
+            let is_fenced = is_new && is_other && self.role_of(place) == MemberRole::Fenced;
+            if !is_fenced {
+                self.told_fenced.remove(&place);
+            } else if self.told_fenced.insert(place) {
+                let (name, primary) = (self.members[place].name(), self.primary().cloned().unwrap_or_default());
+                let text =
+                    format!("host {name} accepts writes, but {primary} is the primary: no client writes to {name}");
+                tell(out, true, text);
+            }
+        }
+        let leader = self.agents.leader(now, self.answer_lasts()).flatten();
+        let is_known = |leader: &str| self.members.iter().any(|member| **member.name() == *leader);
+        let stranger = leader.filter(|leader| !is_known(leader));
+        if let Some(leader) = stranger.filter(|_| !self.has_told_stranger) {
+            tell(
+                out,
+                true,
+                format!("Patroni names a leader that is not among hosts=: {leader}; its word is not heeded"),
+            );
+        }
+        self.has_told_stranger = stranger.is_some();
+    }
+
+    fn has_changed(&mut self, now: Time, out: &mut Vec<Command>) {
+        self.changes.push_back(now);
+        self.changes.retain(|time| now.since(*time) <= FLAPPING_TIME);
+        if self.changes.len() >= FLAPPING {
+            let (count, secs) = (self.changes.len(), FLAPPING_TIME.as_secs());
+            tell(out, true, format!("the primary has changed {count} times within {secs} s"));
+            self.changes.clear();
+        }
+    }
+
+    /// Checks all members and asks all agents as soon as possible.
+    fn hurry(&mut self, now: Time) {
+        self.members.iter_mut().for_each(|member| member.due = member.due.min(now));
+        self.agents.hurry(now);
+    }
+
+    fn begin_switchover(&mut self, now: Time, to: Option<&str>, out: &mut Vec<Command>) {
+        match self.plan(to) {
+            Ok((from, to)) => {
+                self.switchover = Some(Switchover::begin(now, from, to, self.agents.are_there()));
+                let (source, target) = (self.members[from].name(), self.members[to].name());
+                tell(out, false, format!("switchover from {source} to {target}: waiting for a checkpoint"));
+                out.push(Command::Checkpoint(from));
+                self.hurry(now);
+            }
+            Err(why) => out.push(Command::SwitchedOver(Err(why))),
+        }
+    }
+
+    /// Chooses the target of a switchover, or says why there can be none.
+    fn plan(&self, to: Option<&str>) -> Result<(usize, usize), String> {
+        if self.switchover.is_some() {
+            return Err("another switchover of the cluster is in progress".to_owned());
+        }
+        let from = self.primary.filter(|_| self.without_since.is_none() && self.gate != Gate::Fenced);
+        let from = from.ok_or("the cluster has no primary at present")?;
+        if !self.agents.are_there() && !self.terms.can_demote {
+            return Err("the cluster has neither patroni= nor demote_command=".to_owned());
+        }
+        let to = match to {
+            None => {
+                let received = |place: usize| self.members[place].report().map_or(0, |report| report.received);
+                let replicas =
+                    (0..self.members.len()).rev().filter(|place| self.role_of(*place) == MemberRole::Replica);
+                replicas.max_by_key(|place| received(*place)).ok_or("the cluster has no replica that answers")?
+            }
+            Some(name) => {
+                let place = self.agents.place_of(name).unwrap_or(name);
+                let found = self.members.iter().position(|member| **member.name() == *place);
+                found.ok_or_else(|| format!("the cluster has no member \"{name}\""))?
+            }
+        };
+        let member = &self.members[to];
+        let name = member.name();
+        match self.role_of(to) {
+            MemberRole::Replica => {}
+            MemberRole::Unknown => {
+                let why = member.error().map_or("it has not answered", |why| why);
+                return Err(format!("host {name} cannot be asked: {why}"));
+            }
+            role if to == from => return Err(format!("host {name} is the {} already", role.word())),
+            role => return Err(format!("host {name} is no replica: {}", role.word())),
+        }
+        if self.agents.are_there() && self.agents.name_of(name).is_none() {
+            return Err(format!("Patroni does not know host {name}"));
+        }
+        let received = member.report().map_or(0, |report| report.received);
+        let written = self.members[from].report().map_or(0, |report| report.replayed);
+        match written.saturating_sub(received) {
+            lag if lag > LAG_MAX => {
+                Err(format!("host {name} lacks {lag} bytes of the log; at most {LAG_MAX} are allowed"))
+            }
+            _ => Ok((from, to)),
+        }
+    }
+
+    /// Continues a switchover.
+    fn go_on(&mut self, now: Time, mut next: Option<Move>, out: &mut Vec<Command>) {
+        let primary = self.primary.filter(|_| self.without_since.is_none());
+        loop {
+            let Some(switchover) = &mut self.switchover else { return };
+            let (from, to) = (switchover.from, switchover.to);
+            let drained = switchover.drained_since();
+            let source = drained.and_then(|since| self.members[from].report_since(since));
+            let target = self.members[to].report();
+            let Some(step) = next.take().or_else(|| switchover.look(now, Sight { source, target, primary })) else {
+                return;
+            };
+            let words = |word: &str| format!("switchover: {word}");
+            match step {
+                Move::Drain => {
+                    tell(out, false, words("holding new transactions, waiting for open ones"));
+                    self.set_gate(now, out);
+                    out.push(Command::Drain);
+                }
+                Move::EndLoans => {
+                    tell(out, true, words("drain_timeout is over, ending the transactions that are still open"));
+                    out.push(Command::EndLoans);
+                }
+                Move::AskAgents => {
+                    let name = |place: usize| self.agents.name_of(self.members[place].name()).cloned();
+                    match (self.agents.best(), name(from), name(to)) {
+                        (Some(agent), Some(from), Some(to)) => out.push(Command::AskSwitchover { agent, from, to }),
+                        _ => next = Some(Move::Over(Err("Patroni does not know the members".to_owned()))),
+                    }
+                }
+                Move::Demote => out.push(Command::Demote { from, to }),
+                Move::Promote => out.push(Command::Promote(to)),
+                Move::Over(outcome) => {
+                    let name = |place: usize| Arc::clone(self.members[place].name());
+                    let outcome = outcome.map(|summary| Summary { from: name(from), to: name(to), ..summary });
+                    match &outcome {
+                        Ok(summary) => tell(out, false, summary.to_string()),
+                        Err(why) => tell(out, true, format!("the switchover has failed: {why}")),
+                    }
+                    self.switchover = None;
+                    out.push(Command::SwitchedOver(outcome));
+                }
+            }
+        }
+    }
+
+    /// Tells where clients may write, if that has changed.
+    fn set_gate(&mut self, now: Time, out: &mut Vec<Command>) {
+        let is_held = self.switchover.as_ref().is_some_and(|switchover| switchover.held().is_some());
+        let is_fenced = self.terms.is_fencing && self.lease_ends.is_some_and(|ends| ends <= now);
+        let gate = match self.primary() {
+            _ if is_held => Gate::Held,
+            _ if is_fenced => Gate::Fenced,
+            Some(name) => Gate::Only(Arc::clone(name)),
+            None => Gate::Any,
+        };
+        if gate == self.gate {
+            return;
+        }
+        let was_fenced = self.gate == Gate::Fenced;
+        self.gate = gate.clone();
+        if gate == Gate::Fenced {
+            let name = self.primary().cloned().unwrap_or_default();
+            let text = format!(
+                "writes are stopped: Patroni on the primary {name} has not confirmed its leader lock, which may have run out"
+            );
+            tell(out, true, text);
+            self.hurry(now);
+        } else if was_fenced {
+            tell(out, false, "writes go on: the primary holds the leader lock".to_owned());
+        }
+        out.push(Command::Gate(gate));
+    }
+
+    /// Puts the questions that are due.
+    fn ask(&mut self, now: Time, out: &mut Vec<Command>) {
+        for (place, member) in self.members.iter_mut().enumerate() {
+            if member.under_way.is_none() && member.due <= now {
+                member.under_way = Some(now);
+                out.push(Command::Check(place));
+            }
+        }
+        while let Some(agent) = self.agents.start(now) {
+            out.push(Command::AskAgent(agent));
+        }
+    }
+}
+
+fn tell(out: &mut Vec<Command>, is_warning: bool, text: String) {
+    out.push(Command::Tell(News { is_warning, text }));
+}
+
+/// The time between two checks while there is no primary, or a switchover is under way,
+const HURRIED: Duration = Duration::from_millis(100);
+/// for the first minute of an outage.
+const HURRY_MAX: Duration = Duration::from_secs(60);
+/// Agents read what they answer from their store of configuration.
+const AGENT_INTERVAL_MIN: Duration = Duration::from_millis(250);
+/// How long the answer of an agent counts at least.
+const ANSWER_LASTS_MIN: Duration = Duration::from_secs(3);
+/// Writes stop this long before the lock can have run out: servers have to be closed by then.
+const LEASE_MARGIN: Duration = Duration::from_secs(1);
+/// A target that lacks more of the log than this (one segment) is not switched over to.
+const LAG_MAX: u64 = 16 << 20;
+/// So many changes of the primary in this time are reported.
+const FLAPPING: usize = 5;
+const FLAPPING_TIME: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

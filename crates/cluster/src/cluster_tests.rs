@@ -1,0 +1,452 @@
+//! Transcripts: what a cluster does when its members and agents answer this way.
+
+use super::*;
+use crate::agents::AgentMember;
+
+/// A cluster of the members `a`, `b` and `c`, whose answers stay the same until they are changed.
+struct Play {
+    cluster: Cluster,
+    now: Time,
+    answers: [Checked; 3],
+    views: Vec<Result<AgentAnswer, Arc<str>>>,
+    said: Vec<String>,
+}
+
+const TERMS: Terms = Terms {
+    check_interval: Duration::from_secs(1),
+    hold_timeout: Duration::from_secs(30),
+    drain_timeout: Duration::from_secs(10),
+    is_fencing: true,
+    can_demote: true,
+};
+
+fn primary(timeline: u32, written: u64) -> Checked {
+    let (in_recovery, system, received, delay) = (false, 7, written, None);
+    Checked::Answered(Report { in_recovery, system, timeline, replayed: written, received, delay })
+}
+
+fn replica(timeline: u32, replayed: u64) -> Checked {
+    let Checked::Answered(report) = primary(timeline, replayed) else { unreachable!() };
+    Checked::Answered(Report { in_recovery: true, ..report })
+}
+
+fn refused() -> Checked {
+    Checked::Refused("connection refused".into())
+}
+
+/// The answer of the agent of `own`, for which `leader` leads.
+fn view(own: &str, leader: &str, timeline: u32) -> Result<AgentAnswer, Arc<str>> {
+    let member = |name: &str| AgentMember {
+        name: format!("node-{name}").into(),
+        place: format!("{name}:5432"),
+        agent: Some(format!("{name}:8008")),
+        is_leader: name == leader,
+        timeline,
+    };
+    Ok(AgentAnswer {
+        members: ["a", "b", "c"].map(member).into(),
+        holds_lock: own == leader,
+        ttl: Duration::from_secs(20),
+        loop_wait: Duration::from_secs(5),
+        is_paused: false,
+    })
+}
+
+impl Play {
+    fn new(with_agents: bool) -> Self {
+        let now = Time::from_secs(1000);
+        let places = |port: u16| ["a", "b", "c"].map(|name| Arc::from(format!("{name}:{port}"))).to_vec();
+        let agents = if with_agents { places(8008) } else { Vec::new() };
+        let views = if with_agents { ["a", "b", "c"].map(|own| view(own, "a", 1)).into() } else { Vec::new() };
+        let answers = [primary(1, 500), replica(1, 500), replica(1, 400)];
+        let cluster = Cluster::new(now, TERMS, places(5432), agents);
+        Self { cluster, now, answers, views, said: Vec::new() }
+    }
+
+    /// A cluster whose primary is known.
+    fn steady(with_agents: bool) -> Self {
+        let mut play = Self::new(with_agents);
+        play.passes(2_000);
+        play.said.clear();
+        play
+    }
+
+    fn leads(&mut self, leader: &str, timeline: u32) {
+        self.views = ["a", "b", "c"].map(|own| view(own, leader, timeline)).into();
+    }
+
+    /// Handles an event, and answers all questions at once.
+    fn happens(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let mut out = Vec::new();
+            self.cluster.handle(self.now, event, &mut out);
+            for command in out {
+                match command {
+                    Command::Check(member) => {
+                        let outcome = self.answers[member].clone();
+                        events.push_back(Event::Checked { member, outcome });
+                    }
+                    Command::AskAgent(agent) => {
+                        events.push_back(Event::AgentTold { agent, answer: self.views[agent].clone() });
+                    }
+                    Command::Tell(news) => self.said.push(news.text),
+                    Command::SwitchedOver(Err(why)) => self.said.push(format!("failed: {why}")),
+                    Command::SwitchedOver(Ok(summary)) => self.said.push(format!("done: {summary}")),
+                    other => self.said.push(format!("{other:?}")),
+                }
+            }
+        }
+    }
+
+    /// Lets time pass, with a tick at each deadline.
+    fn passes(&mut self, millis: u64) {
+        let end = self.now + Duration::from_millis(millis);
+        self.happens(Event::Tick);
+        while let Some(next) = self.cluster.next_deadline().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            self.happens(Event::Tick);
+        }
+        self.now = end;
+        self.happens(Event::Tick);
+    }
+
+    /// All that was said since the last call.
+    fn said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    fn state(&self) -> State {
+        self.cluster.state(self.now)
+    }
+}
+
+fn only(name: &str) -> String {
+    format!("Gate(Only(\"{name}:5432\"))")
+}
+
+#[test]
+fn the_primary_is_found_and_clients_write_there_only() {
+    for with_agents in [false, true] {
+        let mut play = Play::new(with_agents);
+        assert_eq!(play.state(), State::Unknown);
+        play.passes(1_000);
+        let found = "host a:5432 is the primary, on timeline 1".to_owned();
+        assert_eq!(play.said(), [found, "TryHosts".to_owned(), only("a")]);
+        assert_eq!((play.state(), play.cluster.lag_of(&play.cluster.members()[2])), (State::Steady, Some(100)));
+        play.passes(60_000);
+        assert!(play.said().is_empty());
+    }
+}
+
+#[test]
+fn a_promoted_replica_is_followed_and_the_former_primary_is_not_written_to() {
+    let mut play = Play::steady(false);
+    play.answers[0] = refused();
+    play.passes(5_000);
+    assert_eq!(play.said(), ["the primary is lost: host a:5432 cannot be asked: connection refused"]);
+    assert_eq!((play.state(), play.cluster.gate()), (State::Failover, &Gate::Only("a:5432".into())));
+    play.answers[1] = primary(2, 600);
+    play.passes(100);
+    let found = "host b:5432 is the primary now, on timeline 2 (was a:5432)".to_owned();
+    assert_eq!(play.said(), [found, "TryHosts".to_owned(), only("b")]);
+    play.answers[0] = primary(1, 700);
+    play.passes(5_000);
+    let told = "host a:5432 accepts writes, but b:5432 is the primary: no client writes to a:5432";
+    assert_eq!(play.said(), [told]);
+    assert_eq!(play.cluster.role_of(0), MemberRole::Fenced);
+    // Not even if the new one is lost.
+    play.answers[1] = refused();
+    play.passes(120_000);
+    assert_eq!(play.said(), ["the primary is lost: host b:5432 cannot be asked: connection refused"]);
+    assert_eq!((play.state(), play.cluster.gate()), (State::Degraded, &Gate::Only("b:5432".into())));
+}
+
+#[test]
+fn a_restart_of_the_primary_is_noticed_within_a_tenth_of_a_second() {
+    let mut play = Play::steady(false);
+    play.answers[0] = refused();
+    play.passes(2_000);
+    play.said.clear();
+    play.answers[0] = primary(1, 500);
+    play.passes(100);
+    let said = play.said();
+    assert!(said[0].starts_with("host a:5432 is the primary again, after ") && said[1..] == ["TryHosts"], "{said:?}");
+}
+
+#[test]
+fn one_unanswered_check_is_no_loss_and_three_in_two_seconds_are() {
+    let mut play = Play::steady(false);
+    play.answers[0] = Checked::Silent;
+    play.passes(1_500);
+    assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady));
+    play.passes(2_500);
+    assert_eq!(play.said(), ["the primary is lost: host a:5432 cannot be asked: no answer"]);
+}
+
+#[test]
+fn an_agent_decides_between_hosts_that_say_they_accept_writes() {
+    let mut play = Play::steady(true);
+    // PostgreSQL accepts writes before the agent names it, and the other way round.
+    play.answers[1] = primary(2, 600);
+    play.passes(3_000);
+    assert_eq!(play.said(), ["host b:5432 accepts writes, but a:5432 is the primary: no client writes to b:5432"]);
+    play.leads("b", 2);
+    play.passes(3_000);
+    assert_eq!(play.said()[0], "host b:5432 is the primary now, on timeline 2 (was a:5432)");
+    play.leads("c", 3);
+    play.passes(1_500);
+    assert_eq!(play.said()[0], "the primary is lost: host b:5432 is not the leader for Patroni, which names c:5432");
+    play.passes(5_000);
+    assert_eq!(play.cluster.gate(), &Gate::Only("b:5432".into()), "c is in recovery, whatever its agent says");
+}
+
+#[test]
+fn agents_that_do_not_answer_take_no_primary_away_before_its_lease_ends() {
+    let mut play = Play::steady(true);
+    play.views = vec![Err("timeout".into()), Err("timeout".into()), Err("timeout".into())];
+    play.passes(11_000);
+    assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady));
+    play.passes(4_000);
+    let said = play.said();
+    assert!(said[0].starts_with("writes are stopped: Patroni on the primary a:5432 has not confirmed"), "{said:?}");
+    assert_eq!((&*said[1], play.state()), ("Gate(Fenced)", State::Fenced));
+    play.leads("a", 1);
+    play.passes(1_000);
+    assert_eq!(play.said(), ["writes go on: the primary holds the leader lock".to_owned(), only("a")]);
+}
+
+#[test]
+fn the_lease_is_that_of_the_primary_itself_and_ends_before_another_can_be_promoted() {
+    let mut play = Play::steady(true);
+    // Only the agent of the primary is dead: the others name it until the lock has run out.
+    play.views[0] = Err("connection refused".into());
+    let since = play.now;
+    while play.cluster.gate() != &Gate::Fenced {
+        play.passes(100);
+        assert!(play.now.since(since) < Duration::from_secs(15));
+    }
+    assert!(play.now.since(since) > Duration::from_secs(12));
+    play.said.clear();
+    play.answers[1] = primary(2, 600);
+    play.leads("b", 2);
+    play.passes(500);
+    let said = play.said();
+    assert!(said.contains(&"host b:5432 is the primary now, on timeline 2 (was a:5432)".to_owned()), "{said:?}");
+    assert!(said.contains(&only("b")), "{said:?}");
+}
+
+#[test]
+fn without_automatic_failover_or_if_told_so_nothing_is_fenced() {
+    let mut play = Play::steady(true);
+    let paused = |mut answer: AgentAnswer| {
+        answer.is_paused = true;
+        answer
+    };
+    play.views = play.views.into_iter().map(|view| view.map(paused)).collect();
+    play.passes(2_000);
+    play.views = vec![Err("timeout".into()), Err("timeout".into()), Err("timeout".into())];
+    play.passes(60_000);
+    assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady));
+    let mut play = Play::steady(true);
+    play.cluster.set_terms(Terms { is_fencing: false, ..TERMS });
+    play.views[0] = Err("timeout".into());
+    play.passes(60_000);
+    assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady));
+}
+
+#[test]
+fn a_host_of_another_cluster_is_never_used_and_an_upgrade_of_all_is_followed() {
+    let mut play = Play::new(false);
+    let foreign = |checked: &Checked, system: u64| match checked {
+        Checked::Answered(report) => Checked::Answered(Report { system, ..*report }),
+        other => other.clone(),
+    };
+    play.answers[0] = foreign(&primary(9, 500), 8);
+    play.answers[1] = primary(1, 500);
+    play.passes(2_000);
+    let said = play.said();
+    assert!(
+        said.iter().any(|line| line.starts_with("host a:5432 is not used: it belongs to another cluster")),
+        "{said:?}"
+    );
+    assert_eq!(said.last(), Some(&only("b")));
+    play.answers = [foreign(&primary(1, 50), 9), foreign(&replica(1, 50), 9), foreign(&replica(1, 50), 9)];
+    play.passes(2_000);
+    let said = play.said();
+    assert!(said.contains(&"the members have another system identifier: 9 instead of 7".to_owned()), "{said:?}");
+    assert_eq!(said.last(), Some(&only("a")));
+}
+
+#[test]
+fn a_leader_that_is_none_of_the_hosts_is_told_and_not_heeded() {
+    let mut play = Play::steady(true);
+    play.leads("x", 1);
+    for view in play.views.iter_mut().flatten() {
+        view.members[0] = AgentMember { place: "x:5432".to_owned(), is_leader: true, ..view.members[0].clone() };
+    }
+    play.passes(5_000);
+    assert_eq!(play.said(), ["Patroni names a leader that is not among hosts=: x:5432; its word is not heeded"]);
+}
+
+#[test]
+fn a_primary_that_changes_all_the_time_is_told() {
+    let mut play = Play::steady(false);
+    for change in 0..10_u32 {
+        let (here, there) = if change % 2 == 0 { (1, 0) } else { (0, 1) };
+        play.answers[here] = primary(change + 2, 600);
+        play.answers[there] = replica(change + 2, 600);
+        play.passes(5_000);
+    }
+    let said = play.said();
+    let told = said.iter().filter(|line| **line == "the primary has changed 5 times within 60 s").count();
+    let gates = said.iter().filter(|line| line.starts_with("Gate")).count();
+    assert_eq!((told, gates), (2, 10), "{said:?}");
+}
+
+#[test]
+fn a_switchover_with_agents_holds_clients_until_the_target_is_the_primary() {
+    let mut play = Play::steady(true);
+    play.happens(Event::Switchover(None));
+    let begun = "switchover from a:5432 to b:5432: waiting for a checkpoint";
+    assert_eq!(play.said(), [begun, "Checkpoint(0)"]);
+    assert_eq!(play.state(), State::Steady, "nobody is held during the checkpoint");
+    play.passes(3_000);
+    play.happens(Event::Checkpointed(Ok(())));
+    let held = "switchover: holding new transactions, waiting for open ones";
+    assert_eq!((play.said(), play.state()), ([held, "Gate(Held)", "Drain"].map(str::to_owned).into(), State::Draining));
+    play.answers[0] = primary(1, 900);
+    play.passes(300);
+    play.happens(Event::Drained);
+    play.passes(500);
+    assert_eq!((play.said(), play.state()), (Vec::new(), State::Hold), "b has replayed 500 of 900 bytes");
+    play.answers[1] = replica(1, 900);
+    play.passes(100);
+    assert_eq!(play.said(), ["AskSwitchover { agent: 2, from: \"node-a\", to: \"node-b\" }"]);
+    play.answers[0] = refused();
+    play.passes(1_000);
+    play.answers[1] = primary(2, 950);
+    play.leads("b", 2);
+    play.passes(500);
+    let said = play.said();
+    assert_eq!(said[0], "host b:5432 is the primary now, on timeline 2 (was a:5432)");
+    assert!(said[2].starts_with("switched over from a:5432 to b:5432 in "), "{said:?}");
+    assert!(said[3].starts_with("done: ") && said[4] == only("b"), "{said:?}");
+    play.happens(Event::HandedOver(Ok(())));
+    assert!(play.said().is_empty(), "the answer of Patroni comes later, which is of no use any more");
+}
+
+#[test]
+fn without_agents_the_primary_is_demoted_before_the_target_is_promoted() {
+    let mut play = Play::steady(false);
+    play.happens(Event::Switchover(Some("c:5432".into())));
+    play.happens(Event::Checkpointed(Err("permission denied".into())));
+    play.happens(Event::Drained);
+    play.answers[2] = replica(1, 500);
+    play.passes(200);
+    assert_eq!(play.said().last().map(String::as_str), Some("Demote { from: 0, to: 2 }"));
+    play.answers[0] = refused();
+    play.happens(Event::HandedOver(Ok(())));
+    assert_eq!(play.said().last().map(String::as_str), Some("Promote(2)"));
+    play.answers[2] = primary(2, 500);
+    play.happens(Event::Promoted(Ok(())));
+    play.passes(200);
+    let said = play.said();
+    assert!(said.iter().any(|line| line.contains("no checkpoint was written before (permission denied)")), "{said:?}");
+    assert_eq!(said.last(), Some(&only("c")));
+}
+
+#[test]
+fn transactions_that_stay_open_are_ended_and_the_switchover_goes_on() {
+    let mut play = Play::steady(true);
+    play.happens(Event::Switchover(None));
+    play.happens(Event::Checkpointed(Ok(())));
+    play.passes(9_900);
+    play.said.clear();
+    play.passes(200);
+    let ended = "switchover: drain_timeout is over, ending the transactions that are still open";
+    assert_eq!(play.said(), [ended, "EndLoans"]);
+    play.happens(Event::Drained);
+    play.passes(200);
+    assert!(play.said()[0].starts_with("AskSwitchover"));
+}
+
+#[test]
+fn whatever_fails_clients_go_on_at_the_primary() {
+    let hold = |play: &mut Play| {
+        play.happens(Event::Switchover(None));
+        play.happens(Event::Checkpointed(Ok(())));
+        play.said.clear();
+    };
+    let ends = |play: &mut Play, why: &str| {
+        let said = play.said();
+        assert!(said.contains(&format!("failed: {why}")), "{said:?}");
+        assert_eq!((said.last(), play.state()), (Some(&only("a")), State::Steady));
+    };
+    let mut play = Play::steady(true);
+    hold(&mut play);
+    play.happens(Event::Cancel);
+    ends(&mut play, "canceled");
+
+    let mut play = Play::steady(true);
+    hold(&mut play);
+    play.passes(12_500);
+    ends(&mut play, "it waited too long for servers whose transactions were ended");
+
+    let mut play = Play::steady(true);
+    hold(&mut play);
+    play.answers[0] = primary(1, 900);
+    play.happens(Event::Drained);
+    play.passes(5_500);
+    ends(&mut play, "it waited too long for the target to replay the log");
+
+    let mut play = Play::steady(true);
+    hold(&mut play);
+    play.happens(Event::Drained);
+    play.passes(200);
+    play.happens(Event::HandedOver(Err("status 503: Failed to switchover".into())));
+    ends(&mut play, "Patroni: status 503: Failed to switchover");
+
+    let mut play = Play::steady(true);
+    hold(&mut play);
+    play.happens(Event::Drained);
+    play.passes(30_000);
+    ends(&mut play, "hold_timeout is over, it waited for Patroni's switchover");
+}
+
+#[test]
+fn a_switchover_that_cannot_succeed_is_refused() {
+    let refused_because = |change: &dyn Fn(&mut Play), to: Option<&str>, why: &str| {
+        let mut play = Play::steady(false);
+        change(&mut play);
+        play.passes(4_000);
+        play.said.clear();
+        play.happens(Event::Switchover(to.map(Arc::from)));
+        assert_eq!(play.said(), [format!("failed: {why}")]);
+        assert_ne!(play.state(), State::Draining);
+    };
+    let nothing = |_: &mut Play| {};
+    refused_because(&nothing, Some("x"), "the cluster has no member \"x\"");
+    refused_because(&nothing, Some("a:5432"), "host a:5432 is the primary already");
+    refused_because(
+        &|play| play.answers[2] = refused(),
+        Some("c:5432"),
+        "host c:5432 cannot be asked: connection refused",
+    );
+    let lag = "host c:5432 lacks 16777217 bytes of the log; at most 16777216 are allowed";
+    refused_because(&|play| play.answers[0] = primary(1, 400 + (16 << 20) + 1), Some("c:5432"), lag);
+    refused_because(&|play| play.answers[0] = refused(), None, "the cluster has no primary at present");
+    let none = |play: &mut Play| (play.answers[1], play.answers[2]) = (refused(), refused());
+    refused_because(&none, None, "the cluster has no replica that answers");
+    let other = |play: &mut Play| play.happens(Event::Switchover(None));
+    refused_because(&other, None, "another switchover of the cluster is in progress");
+    let without = |play: &mut Play| play.cluster.set_terms(Terms { can_demote: false, ..TERMS });
+    refused_because(&without, None, "the cluster has neither patroni= nor demote_command=");
+}
+
+#[test]
+fn the_agents_name_of_a_member_will_do() {
+    let mut play = Play::steady(true);
+    play.happens(Event::Switchover(Some("node-c".into())));
+    assert_eq!(play.said()[0], "switchover from a:5432 to c:5432: waiting for a checkpoint");
+}

@@ -1,0 +1,17 @@
+//! Which host of a cluster is the primary, whether it may be written to, and the course of a switchover.
+//!
+//! Always true: nothing here opens a socket or reads a clock; events come with their time, and commands go out. A host is made the
+//! primary only after it has said itself, in answer to a query, that it is not in recovery.
+//! Not here: asking hosts and Patroni (`control::clusters`), holding clients (`worker`).
+//!
+//! To read it, begin with `cluster`, then `switchover`.
+
+mod agents;
+mod cluster;
+mod member;
+mod switchover;
+
+pub use agents::{AgentAnswer, AgentMember};
+pub use cluster::{Cluster, Command, Event, Gate, News, State, Terms};
+pub use member::{Checked, Member, MemberRole, Report};
+pub use switchover::Summary;

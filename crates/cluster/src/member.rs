@@ -1,0 +1,139 @@
+//! A host of a cluster, and what it has answered last.
+//!
+//! Always true: what is known of a host is its last answer; a host that has been silent or has refused answers nothing.
+//! Not here: which host is the primary (`cluster`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Time;
+
+/// What PostgreSQL on a host says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// It is in recovery (`pg_is_in_recovery`).
+    pub in_recovery: bool,
+    /// The identifier that all members of a cluster have in common (`pg_control_system`).
+    pub system: u64,
+    /// Its timeline; of a standby that of its last restart point, which may be older.
+    pub timeline: u32,
+    /// The position in the write-ahead log up to which a primary has written, or a standby has replayed, in bytes.
+    pub replayed: u64,
+    /// The position up to which a standby has received the log.
+    pub received: u64,
+    /// How long ago the last transaction that it has replayed was committed; `None` on a primary, and on a standby that has replayed
+    /// everything.
+    pub delay: Option<Duration>,
+}
+
+/// The outcome of a check.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Checked {
+    /// The host has answered.
+    Answered(Report),
+    /// The host is there, but PostgreSQL accepts no session, or has ended it.
+    Refused(Arc<str>),
+    /// There was no answer in time.
+    Silent,
+}
+
+/// What a host is at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberRole {
+    /// It accepts writes.
+    Primary,
+    /// It is in recovery.
+    Replica,
+    /// It accepts writes, but is not the primary of the cluster: no client writes there.
+    Fenced,
+    /// It belongs to another cluster, and is not used.
+    Foreign,
+    /// It has not answered.
+    Unknown,
+}
+
+impl MemberRole {
+    /// The word used in tables and metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Replica => "replica",
+            Self::Fenced => "fenced",
+            Self::Foreign => "foreign",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A host of a cluster.
+#[derive(Debug)]
+pub struct Member {
+    name: Arc<str>,
+    report: Option<Report>,
+    /// When the last question that was answered had been put.
+    asked: Option<Time>,
+    error: Option<Arc<str>>,
+    /// How many checks in a row have had no answer, and since when.
+    silences: u32,
+    silent_since: Option<Time>,
+    /// When the next check is due, or when the present one began.
+    pub(crate) due: Time,
+    pub(crate) under_way: Option<Time>,
+}
+
+impl Member {
+    pub(crate) fn new(name: Arc<str>, due: Time) -> Self {
+        let (report, asked, error, silences, silent_since, under_way) = (None, None, None, 0, None, None);
+        Self { name, report, asked, error, silences, silent_since, due, under_way }
+    }
+
+    /// Notes the outcome of the check that is under way.
+    pub(crate) fn is_checked(&mut self, now: Time, outcome: Checked) {
+        let asked = self.under_way.take().unwrap_or(now);
+        match outcome {
+            Checked::Answered(report) => {
+                (self.report, self.asked, self.error) = (Some(report), Some(asked), None);
+                (self.silences, self.silent_since) = (0, None);
+            }
+            Checked::Refused(why) => {
+                (self.report, self.error) = (None, Some(why));
+                (self.silences, self.silent_since) = (0, None);
+            }
+            Checked::Silent => {
+                self.silences += 1;
+                let since = *self.silent_since.get_or_insert(asked);
+                if self.silences >= SILENCES_MAX && now.since(since) >= SILENCE_MAX {
+                    (self.report, self.error) = (None, Some("no answer".into()));
+                }
+            }
+        }
+    }
+
+    /// Its host and port, as in tables.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Its last answer, unless a later check has failed. Less than three unanswered checks in two seconds do not count.
+    #[must_use]
+    pub fn report(&self) -> Option<&Report> {
+        self.report.as_ref()
+    }
+
+    /// Why the last check has failed.
+    #[must_use]
+    pub fn error(&self) -> Option<&Arc<str>> {
+        self.error.as_ref()
+    }
+
+    /// Its answer to a question put after this time.
+    pub(crate) fn report_since(&self, time: Time) -> Option<&Report> {
+        self.report.as_ref().filter(|_| self.asked.is_some_and(|asked| asked > time))
+    }
+}
+
+/// A busy machine may leave some checks without an answer.
+const SILENCES_MAX: u32 = 3;
+const SILENCE_MAX: Duration = Duration::from_secs(2);

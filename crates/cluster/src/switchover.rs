@@ -1,0 +1,268 @@
+//! The course of a switchover: checkpoint, drain, wait for the target, hand the role over, verify.
+//!
+//! Always true: each step has a deadline, and all that clients are held for has one together; whatever fails, the course ends, and
+//! says in which step. Nothing is demoted before the target has replayed all that the primary has written.
+//! Not here: who is the primary (`cluster`), carrying the steps out (`control::clusters`).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Time;
+
+use crate::member::Report;
+
+/// A switchover from one member to another.
+#[derive(Debug)]
+pub(crate) struct Switchover {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    has_agents: bool,
+    step: Step,
+    /// When the present step has to be done.
+    until: Time,
+    began: Time,
+    /// Since when clients are held.
+    held: Option<Time>,
+    /// Until when they may be.
+    held_until: Option<Time>,
+    has_ended_loans: bool,
+    notes: Vec<String>,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// The primary writes a checkpoint, so that its shutdown is short.
+    Checkpoint,
+    /// Clients are held; open transactions end.
+    Drain,
+    /// Transactions that are still open are ended.
+    EndLoans,
+    /// The target replays what the primary has written since clients were drained at this time; up to this position, once it is
+    /// known.
+    CatchUp(Time, Option<u64>),
+    /// The agents switch over, or the command demotes the primary.
+    HandOver,
+    /// The target is promoted.
+    Promote,
+    /// The target has to say itself that it is the primary.
+    Verify,
+}
+
+/// What is to be done next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Move {
+    /// Hold new transactions, and tell when no server is lent.
+    Drain,
+    /// End the transactions that are still open.
+    EndLoans,
+    /// Have the agents switch over.
+    AskAgents,
+    /// Demote the primary.
+    Demote,
+    /// Promote the target.
+    Promote,
+    /// It is over.
+    Over(Result<Summary, String>),
+}
+
+/// The outcome of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// The checkpoint is written, or why not.
+    Checkpointed(Result<(), Arc<str>>),
+    /// No server is lent.
+    Drained,
+    /// The agents have switched over, or why not.
+    HandedOver(Result<(), Arc<str>>),
+    /// The target is promoted, or why not.
+    Promoted(Result<(), Arc<str>>),
+    /// The operator has given up.
+    Canceled,
+}
+
+/// What a switchover looks at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight<'r> {
+    /// The answer of the former primary to a question that was put after clients were drained.
+    pub(crate) source: Option<&'r Report>,
+    /// The last answer of the target.
+    pub(crate) target: Option<&'r Report>,
+    /// The member that is the primary now, as far as that is proved.
+    pub(crate) primary: Option<usize>,
+}
+
+/// What a switchover has done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// The former primary.
+    pub from: Arc<str>,
+    /// The new one.
+    pub to: Arc<str>,
+    /// How long clients that wanted to begin a transaction were held, at most.
+    pub held: Duration,
+    /// How long all took.
+    pub took: Duration,
+    /// Whether transactions were ended because they had not ended within `drain_timeout`.
+    pub has_ended_loans: bool,
+    /// What did not go as planned.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (&self.from, &self.to);
+        let (held, took) = (self.held.as_secs_f64(), self.took.as_secs_f64());
+        write!(f, "switched over from {from} to {to} in {took:.1} s; clients were held for {held:.2} s at most")?;
+        if self.has_ended_loans {
+            f.write_str("; transactions that were open for longer than drain_timeout were ended")?;
+        }
+        self.notes.iter().try_for_each(|note| write!(f, "; {note}"))
+    }
+}
+
+/// How long clients may be held, and for how long open transactions are waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) hold: Duration,
+    pub(crate) drain: Duration,
+}
+
+impl Switchover {
+    /// Begins with the checkpoint.
+    pub(crate) fn begin(now: Time, from: usize, to: usize, has_agents: bool) -> Self {
+        let (step, until) = (Step::Checkpoint, now + CHECKPOINT_MAX);
+        let (held, held_until, has_ended_loans, notes) = (None, None, false, Vec::new());
+        Self { from, to, has_agents, step, until, began: now, held, held_until, has_ended_loans, notes }
+    }
+
+    /// Whether clients are held, and since when.
+    pub(crate) fn held(&self) -> Option<Time> {
+        self.held
+    }
+
+    /// Whether open transactions are still waited for.
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self.step, Step::Drain | Step::EndLoans)
+    }
+
+    /// Since when the former primary writes for no client any more.
+    pub(crate) fn drained_since(&self) -> Option<Time> {
+        match self.step {
+            Step::CatchUp(since, _) => Some(since),
+            _ => None,
+        }
+    }
+
+    /// When it has to be looked at if nothing happens before.
+    pub(crate) fn deadline(&self) -> Time {
+        self.held_until.map_or(self.until, |held| held.min(self.until))
+    }
+
+    /// What is being done, in words.
+    pub(crate) fn words(&self) -> &'static str {
+        match self.step {
+            Step::Checkpoint => "a checkpoint of the primary",
+            Step::Drain => "the end of open transactions",
+            Step::EndLoans => "servers whose transactions were ended",
+            Step::CatchUp(..) => "the target to replay the log",
+            Step::HandOver if self.has_agents => "Patroni's switchover",
+            Step::HandOver => "demote_command",
+            Step::Promote => "the promotion of the target",
+            Step::Verify => "the target to accept writes",
+        }
+    }
+
+    /// A step has an outcome. One that comes too late is of no use.
+    pub(crate) fn hear(&mut self, now: Time, patience: Patience, outcome: Outcome) -> Option<Move> {
+        let failed = |step: &str, why: &Arc<str>| Some(Move::Over(Err(format!("{step}: {why}"))));
+        match (self.step, outcome) {
+            (_, Outcome::Canceled) => Some(Move::Over(Err("canceled".to_owned()))),
+            (Step::Checkpoint, Outcome::Checkpointed(written)) => {
+                if let Err(why) = written {
+                    self.notes.push(format!("no checkpoint was written before ({why})"));
+                }
+                (self.held, self.held_until) = (Some(now), Some(now + patience.hold));
+                self.enter(Step::Drain, now + patience.drain);
+                Some(Move::Drain)
+            }
+            (Step::Drain | Step::EndLoans, Outcome::Drained) => {
+                self.enter(Step::CatchUp(now, None), now + CATCH_UP_MAX);
+                None
+            }
+            (Step::HandOver, Outcome::HandedOver(Err(why))) => {
+                failed(if self.has_agents { "Patroni" } else { "demote_command" }, &why)
+            }
+            (Step::HandOver, Outcome::HandedOver(Ok(()))) if self.has_agents => {
+                self.enter(Step::Verify, now + patience.hold);
+                None
+            }
+            (Step::HandOver, Outcome::HandedOver(Ok(()))) => {
+                self.enter(Step::Promote, now + patience.hold);
+                Some(Move::Promote)
+            }
+            (Step::Promote, Outcome::Promoted(Err(why))) => failed("the target was not promoted", &why),
+            (Step::Promote, Outcome::Promoted(Ok(()))) => {
+                self.enter(Step::Verify, now + patience.hold);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// What follows from the answers of the members and from the time.
+    pub(crate) fn look(&mut self, now: Time, sight: Sight<'_>) -> Option<Move> {
+        let is_handed_over = matches!(self.step, Step::HandOver | Step::Promote | Step::Verify);
+        if is_handed_over && sight.primary == Some(self.to) {
+            return Some(Move::Over(Ok(self.summary(now))));
+        }
+        if let Step::CatchUp(since, position) = self.step {
+            let position = position.or(sight.source.map(|report| report.replayed));
+            self.step = Step::CatchUp(since, position);
+            if position.zip(sight.target).is_some_and(|(written, target)| target.replayed >= written) {
+                // All that is left of the time that clients may be held for.
+                self.enter(Step::HandOver, self.held_until.unwrap_or(now + CATCH_UP_MAX));
+                return Some(if self.has_agents { Move::AskAgents } else { Move::Demote });
+            }
+        }
+        if self.held_until.is_some_and(|until| until <= now) {
+            return Some(Move::Over(Err(format!("hold_timeout is over, it waited for {}", self.words()))));
+        }
+        if self.until > now {
+            return None;
+        }
+        match self.step {
+            // Clients are not held yet, so that nothing is lost by giving up here.
+            Step::Checkpoint => Some(Move::Over(Err("the checkpoint of the primary took too long".to_owned()))),
+            Step::Drain => {
+                self.has_ended_loans = true;
+                self.enter(Step::EndLoans, now + END_LOANS_MAX);
+                Some(Move::EndLoans)
+            }
+            _ => Some(Move::Over(Err(format!("it waited too long for {}", self.words())))),
+        }
+    }
+
+    fn enter(&mut self, step: Step, until: Time) {
+        (self.step, self.until) = (step, until);
+    }
+
+    fn summary(&mut self, now: Time) -> Summary {
+        Summary {
+            from: Arc::default(),
+            to: Arc::default(),
+            held: self.held.map_or(Duration::ZERO, |since| now.since(since)),
+            took: now.since(self.began),
+            has_ended_loans: self.has_ended_loans,
+            notes: std::mem::take(&mut self.notes),
+        }
+    }
+}
+
+/// A checkpoint may take long on a busy primary; nobody waits for it.
+const CHECKPOINT_MAX: Duration = Duration::from_secs(300);
+/// Nothing is written meanwhile but by clients that do not come through us.
+const CATCH_UP_MAX: Duration = Duration::from_secs(5);
+/// Servers whose clients were ended are closed at once.
+const END_LOANS_MAX: Duration = Duration::from_secs(2);

@@ -33,6 +33,8 @@ pub(crate) enum Cause {
     Well,
     Suspended,
     Paused,
+    /// Clients of a database are held while its primary changes or restarts.
+    Held,
     Unreachable,
     Limit,
     Thinking,
@@ -56,6 +58,7 @@ words!(Cause:
     Well = "well",
     Suspended = "suspended",
     Paused = "paused",
+    Held = "held",
     Unreachable = "unreachable",
     Limit = "limit",
     Thinking = "client_thinking",
@@ -226,6 +229,10 @@ fn reason(
     match measures.and_then(|measures| measures.waits_for) {
         Some(WaitReason::Paused) => {
             return (Cause::Paused, format!("the database is paused (PAUSE or KILL), and RESUME {database} ends that"));
+        }
+        Some(WaitReason::Held) => {
+            let text = "clients are held while the primary changes or restarts (SHOW CLUSTERS, HOLD)";
+            return (Cause::Held, text.to_owned());
         }
         Some(WaitReason::Unreachable) => {
             let failure = measures.and_then(|measures| measures.failure.as_deref()).unwrap_or("no login succeeds");

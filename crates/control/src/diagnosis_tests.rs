@@ -71,6 +71,7 @@ fn one_client_is_said_to_be_one_and_the_console_is_not_counted() {
 fn what_keeps_a_pool_from_having_a_server_is_the_cause() {
     for (why, cause) in [
         (WaitReason::Paused, Cause::Paused),
+        (WaitReason::Held, Cause::Held),
         (WaitReason::Unreachable, Cause::Unreachable),
         (WaitReason::Dialing, Cause::Dialing),
         (WaitReason::DatabaseLimit, Cause::Limit),

@@ -155,13 +155,15 @@ pub enum CloseReason {
     Killed,
     /// An operator has paused the pool.
     PauseMode,
+    /// Clients of the pool are held while its primary changes or restarts.
+    Held,
     /// A client drops, renames, moves or copies the database, for which PostgreSQL allows no other connection to it.
     DatabaseClaimed,
 }
 
 impl CloseReason {
     /// All of them, for tables and pages.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::IdleTooLong,
         Self::LifetimeOver,
         Self::ConfigurationChanged,
@@ -173,6 +175,7 @@ impl CloseReason {
         Self::DatabaseRemoved,
         Self::Killed,
         Self::PauseMode,
+        Self::Held,
         Self::DatabaseClaimed,
     ];
 
@@ -190,6 +193,7 @@ impl CloseReason {
             Self::TooManyServers => "too many servers in the pool",
             Self::DatabaseRemoved | Self::Killed => "database removed",
             Self::PauseMode => "pause mode",
+            Self::Held => "clients are held",
             Self::DatabaseClaimed => "database needed by one client alone",
         }
     }

@@ -25,6 +25,8 @@ pub struct HostChoice {
     hosts: Vec<Known>,
     /// The host that was chosen last.
     last: Option<usize>,
+    /// The one host that may be chosen; `None` if any may.
+    only: Option<usize>,
 }
 
 /// What is known of one host.
@@ -52,12 +54,24 @@ enum Promise {
 }
 
 impl HostChoice {
+    /// Only this host may be chosen from now on, or any of them.
+    pub fn keep_to(&mut self, only: Option<usize>) {
+        if self.only != only {
+            self.only = only;
+            self.ends();
+        }
+    }
+
     /// Chooses the host for a dial: of those that are most promising, the next in turn, or without `takes_turns` the one
     /// that was chosen last. Hosts that take turns are all tried before one is known to suit better than another. After
     /// `rests` a failed host is as if it had not failed.
     pub fn next(&mut self, now: Time, count: usize, takes_turns: bool, rests: Duration) -> usize {
         let count = count.max(1);
         self.hosts.resize(count, Known::default());
+        if let Some(only) = self.only.filter(|only| *only < count) {
+            self.last = Some(only);
+            return only;
+        }
         let first = self.last.map_or(0, |last| last + usize::from(takes_turns));
         let in_turn = (0..count).map(|step| (first + step) % count);
         let untried = in_turn.filter(|place| !self.hosts[*place].is_tried);
@@ -115,7 +129,7 @@ impl HostChoice {
 
     /// Whether the search goes on with a host that it has not tried. If not, it is over, and the next dial begins another.
     pub fn goes_on(&mut self) -> bool {
-        let goes_on = self.hosts.iter().any(|host| !host.is_tried);
+        let goes_on = self.only.is_none() && self.hosts.iter().any(|host| !host.is_tried);
         if !goes_on {
             self.ends();
         }
@@ -125,6 +139,9 @@ impl HostChoice {
     /// How many hosts the present search has not tried, the one that is being tried included.
     #[must_use]
     pub fn left(&self) -> usize {
+        if self.only.is_some() {
+            return 1;
+        }
         self.hosts.iter().filter(|host| !host.is_tried).count()
     }
 
@@ -174,6 +191,17 @@ mod tests {
         }
         choice.ends();
         choice
+    }
+
+    #[test]
+    fn one_host_alone_may_be_chosen() {
+        let mut choice = known([Suits::Yes, Suits::No, Suits::No]);
+        choice.keep_to(Some(2));
+        assert_eq!((next(&mut choice, 1, true), next(&mut choice, 1, false), choice.left()), (2, 2, 1));
+        assert!(!choice.fails(2, Time::from_secs(1)) && !choice.was_in_vain(2), "no other is tried");
+        assert_eq!(next(&mut choice, 1, false), 2);
+        choice.keep_to(None);
+        assert_eq!(next(&mut choice, 2, false), 0);
     }
 
     #[test]

@@ -258,6 +258,11 @@ impl Pool {
         self.paused.is_some()
     }
 
+    /// Returns whether that is because its primary changes or restarts.
+    pub(crate) fn is_held(&self) -> bool {
+        self.paused == Some(CloseReason::Held)
+    }
+
     /// Closes the pool, because its database was removed or killed: refuses all waiting clients and closes all servers.
     pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, why: CloseReason, out: &mut Vec<Command>) {
         self.is_closed = true;

@@ -19,12 +19,21 @@ pub enum WaitReason {
     Unreachable,
     /// An operator has paused the database, or all databases.
     Paused,
+    /// Clients of the database are held, for a switchover or a restart of its primary.
+    Held,
 }
 
 impl WaitReason {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::NoneFree, Self::DatabaseLimit, Self::UserLimit, Self::Dialing, Self::Unreachable, Self::Paused];
+    pub const ALL: [Self; 7] = [
+        Self::NoneFree,
+        Self::DatabaseLimit,
+        Self::UserLimit,
+        Self::Dialing,
+        Self::Unreachable,
+        Self::Paused,
+        Self::Held,
+    ];
 
     /// The word used in tables and metrics.
     #[must_use]
@@ -36,6 +45,7 @@ impl WaitReason {
             Self::Dialing => "dialing",
             Self::Unreachable => "unreachable",
             Self::Paused => "paused",
+            Self::Held => "held",
         }
     }
 
@@ -49,6 +59,7 @@ impl WaitReason {
             Self::Dialing => "a server is being opened",
             Self::Unreachable => "the last login at the host failed",
             Self::Paused => "the pool is paused",
+            Self::Held => "clients are held while the primary changes or restarts",
         }
     }
 }

@@ -61,6 +61,7 @@ impl Pool {
         let is_dialing = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating) > 0;
         let is_full = self.limits.ceiling().is_some_and(|ceiling| self.counted(tables) >= ceiling);
         Some(match self.demand {
+            _ if self.is_held() => WaitReason::Held,
             _ if self.is_paused() => WaitReason::Paused,
             _ if self.logins.failure().is_some() => WaitReason::Unreachable,
             Demand::Room { .. } => WaitReason::DatabaseLimit,
@@ -106,7 +107,7 @@ mod tests {
         meter.note(Time(900), 2, Some(WaitReason::Paused));
         let waited = meter.so_far(Time(1000));
         let by_reason = WaitReason::ALL.map(|why| waited.of(why));
-        assert_eq!(by_reason, [300, 0, 0, 50, 0, 200]);
+        assert_eq!(by_reason, [300, 0, 0, 50, 0, 200, 0]);
         assert!(WaitReason::ALL.iter().enumerate().all(|(place, why)| *why as usize == place));
         assert_eq!(waited.total(), 550);
     }

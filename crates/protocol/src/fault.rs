@@ -105,6 +105,10 @@ impl Fault {
             }
             Self::DatabaseRemoved { by } => by.of_database().to_owned(),
             Self::ConfigurationChanged { by } => by.of_server().to_owned(),
+            Self::PrimaryLeft { host } => format!("The session was at host {host}."),
+            Self::OutcomeUnknown { host } => {
+                format!("It was at host {host}. The request may have been carried out, or not.")
+            }
             Self::HandedOver => "This connection could not be handed over to the new process.".to_owned(),
             Self::ReplicationRefused { text, .. } => format!("The server said: {text}"),
             Self::StatementUnknown { name } | Self::StatementInUse { name } => format!("The name is \"{name}\"."),
@@ -153,7 +157,10 @@ impl Fault {
             Self::ReplicationUnknown { .. } => "Valid values are: \"false\", 0, \"true\", 1, \"database\".",
             Self::StatementsFull => "Close statements that are not needed, or prepare fewer different texts.",
             Self::ClientMemoryFull { .. } => "Close prepared statements that are not needed, or prepare shorter texts.",
-            Self::ShutdownTimeout { .. } => "Connect again.",
+            Self::ShutdownTimeout { .. } | Self::PrimaryLeft { .. } => "Connect again.",
+            Self::OutcomeUnknown { .. } => {
+                "Connect again, and find out whether it was carried out before you repeat it."
+            }
             Self::StateUnread { .. } => {
                 "Connect again. Another session may have locked a system catalog: look in pg_locks."
             }
@@ -240,6 +247,7 @@ const OUT_OF_MEMORY: &str = "53200";
 const TOO_MANY_CONNECTIONS: &str = "53300";
 const CONFIGURATION_LIMIT_EXCEEDED: &str = "53400";
 const INVALID_PARAMETER_VALUE: &str = "22023";
+const TRANSACTION_RESOLUTION_UNKNOWN: &str = "08007";
 
 #[cfg(test)]
 mod tests {
@@ -442,6 +450,18 @@ mod tests {
             (Fault::DatabaseRemoved { by: EndedBy::Kill }, Operator, "08P01", "database removed"),
             (Fault::DatabaseDisabled { name: name() }, Operator, "08P01", "database \"x\" is disabled"),
             (Fault::ConfigurationChanged { by: EndedBy::Reload }, Operator, "08P01", "database configuration changed"),
+            (
+                Fault::PrimaryLeft { host: text.clone() },
+                Operator,
+                "57P01",
+                "terminating connection because the primary changes",
+            ),
+            (
+                Fault::OutcomeUnknown { host: text.clone() },
+                Server,
+                "08007",
+                "server at the primary was lost before it answered",
+            ),
             (Fault::HandedOver, Operator, "57P01", "terminating connection due to an online restart"),
             (Fault::SuspendTimeout, Operator, "08P01", "suspend_timeout"),
             (Fault::AdminDisconnect, Operator, "08P01", "admin forced disconnect"),

@@ -137,6 +137,7 @@ fn is_intended(fault: &Fault) -> bool {
             | Fault::DatabaseRemoved { .. }
             | Fault::HandedOver
             | Fault::IdleSessionTimeout
+            | Fault::PrimaryLeft { .. }
             | Fault::ServersShuttingDown
             | Fault::ShutdownTimeout { .. }
             | Fault::ShuttingDown

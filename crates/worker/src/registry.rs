@@ -140,8 +140,8 @@ pub(crate) struct PoolPlace {
     pub(crate) keys: Option<ScramKeys>,
     /// The salted password, which spares the next login its derivation.
     pub(crate) salted: Option<Arc<SaltedPassword>>,
-    /// Whether its machine was told of a PAUSE.
-    pub(crate) is_paused: bool,
+    /// Why its machine was told to pause, if it was.
+    pub(crate) paused: Option<pool::CloseReason>,
     /// Since when it has had neither clients nor servers, as of the last sweep.
     pub(crate) unused_since: Option<Time>,
     /// The user's secret from `auth_query`, for logins at servers.

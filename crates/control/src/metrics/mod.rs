@@ -212,7 +212,7 @@ mod tests {
             }
         });
         assert!(CATALOG.iter().all(|metric| metric.name.starts_with("trunkline_")));
-        assert_eq!(WaitReason::ALL.len(), 6, "the page and the alerts know each of them");
+        assert_eq!(WaitReason::ALL.len(), 7, "the page and the alerts know each of them");
     }
 
     #[test]

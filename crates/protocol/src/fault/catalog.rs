@@ -14,6 +14,7 @@ use super::unserved::Unserved;
 use super::{
     ADMIN_SHUTDOWN, CONFIGURATION_LIMIT_EXCEEDED, CONNECTION_FAILURE, FEATURE_NOT_SUPPORTED, IDLE_SESSION_TIMEOUT,
     INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
+    TRANSACTION_RESOLUTION_UNKNOWN,
 };
 use crate::state::Kind as Holding;
 
@@ -195,6 +196,10 @@ faults! {
     AdminDisconnect = Operator, PROTOCOL_VIOLATION, "admin forced disconnect";
     /// The server of a session, with `server_fast_close`, or of a replication client was to be replaced; the DETAIL says why.
     ConfigurationChanged { by: EndedBy } = Operator, PROTOCOL_VIOLATION, "database configuration changed";
+    /// The server was at the former primary of a cluster, or its transaction did not end in time for a switchover.
+    PrimaryLeft { host: Arc<str> } = Operator, ADMIN_SHUTDOWN, "terminating connection because the primary changes";
+    /// The server at the primary of a cluster was lost before it had answered.
+    OutcomeUnknown { host: Arc<str> } = Server, TRANSACTION_RESOLUTION_UNKNOWN, "server at the primary was lost before it answered";
     /// The client did not come to rest within `suspend_timeout`.
     SuspendTimeout = Operator, PROTOCOL_VIOLATION, "suspend_timeout";
     /// An online restart could not take the client along: it uses TLS or replication, or is in the middle of something.

@@ -22,6 +22,8 @@ pub enum WaitCause {
     Unreachable,
     /// An operator has paused the database, or everything.
     Paused,
+    /// Clients of the database are held while its primary changes or restarts.
+    Held,
     /// A rate limit delays the client.
     RateLimit,
 }
@@ -56,6 +58,7 @@ impl Unserved {
                 format!("No server connection could be opened within {time}: {failure}")
             }
             WaitCause::Paused => format!("The pool is paused (PAUSE or KILL), and was not resumed within {time}"),
+            WaitCause::Held => format!("Clients are held while the primary changes or restarts, for {time} so far"),
             WaitCause::RateLimit => format!("A rate limit delayed the client for {time}"),
         };
         if !self.holders.is_empty() {
@@ -76,6 +79,7 @@ impl Unserved {
                 "The log of the pooler and SHOW WAITS on the console show how logins at the server end."
             }
             WaitCause::Paused => "RESUME on the console ends the pause.",
+            WaitCause::Held => "SHOW CLUSTERS on the console shows what is waited for. RELEASE ends a HOLD.",
             WaitCause::RateLimit => "Look at SHOW RATE_LIMITS on the console.",
         }
     }
@@ -91,7 +95,7 @@ mod tests {
     #[test]
     fn each_reason_has_a_sentence_of_its_own() {
         use WaitCause::*;
-        let all = [NoneFree, DatabaseLimit, UserLimit, Opening, Unreachable, Paused, RateLimit];
+        let all = [NoneFree, DatabaseLimit, UserLimit, Opening, Unreachable, Paused, Held, RateLimit];
         let detail = |why| Unserved { why, failure: None, holders: "".into() }.detail(7);
         let details: std::collections::BTreeSet<String> = all.into_iter().map(detail).collect();
         assert_eq!(details.len(), all.len());

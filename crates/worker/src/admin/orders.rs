@@ -50,7 +50,11 @@ impl<I: Io> Worker<I> {
                 self.admin.is_drained &= has_nothing_left;
                 has_nothing_left
             }
-            Order::AwaitUnused(_) | Order::AwaitRenewed(_) => {
+            Order::EndLoans(ref cluster) => {
+                self.end_loans_at_primary(cluster);
+                true
+            }
+            Order::AwaitUnused(_) | Order::AwaitDrained(_) | Order::AwaitRenewed(_) => {
                 self.admin.awaited.push((question, order));
                 return;
             }
@@ -91,18 +95,26 @@ impl<I: Io> Worker<I> {
             Some(name) => self.registry.databases[server.database as usize].name == *name,
             None => true,
         };
+        let is_used = |key, server: &Server| {
+            matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_))
+                || self.admin.is_yet_to_be_lent(key)
+        };
         let mut servers = self.servers.iter();
         match order {
-            Order::AwaitUnused(whose) => servers.any(|(key, server)| {
-                let is_used = matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_));
-                (is_used || self.admin.is_yet_to_be_lent(key)) && is_of(server, whose)
-            }),
+            Order::AwaitUnused(whose) => servers.any(|(key, server)| is_used(key, server) && is_of(server, whose)),
+            Order::AwaitDrained(cluster) => {
+                servers.any(|(key, server)| is_used(key, server) && self.is_at_primary_of(server, cluster))
+            }
             Order::AwaitRenewed(whose) => {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))
             }
             Order::Suspend { .. } => !self.is_at_rest(),
             Order::Trace { place, .. } | Order::EndTrace { place } => self.tracers.is_spreading(*place),
-            Order::Reconnect(_) | Order::Kill(_) | Order::KillClient(_) | Order::ConfirmDrained => false,
+            Order::Reconnect(_)
+            | Order::Kill(_)
+            | Order::KillClient(_)
+            | Order::EndLoans(_)
+            | Order::ConfirmDrained => false,
         }
     }
 

@@ -42,6 +42,7 @@ impl<I: Io> Worker<I> {
         self.remove_databases(&removed, EndedBy::Reload);
         self.apply_limits();
         self.renew_rates();
+        self.heed_gates(&old.standing, &old.settings);
         for pool in self.registry.pool_keys() {
             self.stand(pool);
             self.settle();

@@ -160,6 +160,7 @@ impl Doing {
             Self::Waits(WaitReason::Dialing) => "waits: a server is being opened",
             Self::Waits(WaitReason::Unreachable) => "waits: the last login at the host failed",
             Self::Waits(WaitReason::Paused) => "waits: paused",
+            Self::Waits(WaitReason::Held) => "waits: held",
             Self::Delayed => "waits: a rate limit delays it",
             Self::In(Phase::Waiting) => "gets its server",
             Self::In(Phase::Settings) => "its server takes over its settings",

@@ -4,14 +4,15 @@
 //! is told once for each change.
 //! Not here: how orders are carried out (`orders`), what a pause means to a pool (crate `pool`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cluster::Gate;
+use config::Database;
 use pool::{CloseReason, Event, PoolKey};
 use reactor::Io;
 
 use crate::observe::tracers::Traced;
-use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 /// Orders that stand until they are undone. A reload does not change them.
@@ -23,6 +24,10 @@ pub struct Standing {
     pub paused: BTreeSet<Arc<str>>,
     /// Those of `paused` that KILL has paused: their servers are closed because of it.
     pub killed: BTreeSet<Arc<str>>,
+    /// HOLD: clients of these databases wait.
+    pub held: BTreeSet<Arc<str>>,
+    /// Where clients of the primary of a cluster may write, by the name of the cluster.
+    pub gates: BTreeMap<Arc<str>, Gate>,
     /// DISABLE: no new client is let in to these databases.
     pub disabled: BTreeSet<Arc<str>>,
 }
@@ -32,6 +37,13 @@ impl Standing {
     #[must_use]
     pub fn pauses(&self, database: &str) -> bool {
         self.is_paused || self.paused.contains(database)
+    }
+
+    /// Whether clients of a database are held, for themselves or with its cluster.
+    #[must_use]
+    pub fn holds(&self, entry: &Database) -> bool {
+        let gate = entry.cluster_of_primary().and_then(|cluster| self.gates.get(cluster));
+        self.held.contains(&entry.name) || matches!(gate, Some(Gate::Held | Gate::Fenced))
     }
 
     /// Whether a new client of a database is let in, and gets a server.
@@ -69,6 +81,7 @@ impl Standing {
     pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         self.paused.retain(|name| is_there(name));
         self.killed.retain(|name| is_there(name));
+        self.held.retain(|name| is_there(name));
         self.disabled.retain(|name| is_there(name));
     }
 }
@@ -102,6 +115,10 @@ pub enum Order {
     ConfirmDrained,
     /// PAUSE: confirmed when no client has a server, and none is being cleaned up.
     AwaitUnused(Whose),
+    /// A switchover: confirmed when no client of the primary of this cluster has a server, and none is being cleaned up.
+    AwaitDrained(Arc<str>),
+    /// A switchover has waited for long enough: clients of the primary of this cluster that have a server are closed.
+    EndLoans(Arc<str>),
     /// `WAIT_CLOSE`: confirmed when no server from before the last RECONNECT or change of its settings is left.
     AwaitRenewed(Whose),
     /// SUSPEND: confirmed when nothing of any conversation is under way.
@@ -113,22 +130,28 @@ pub enum Order {
 }
 
 impl<I: Io> Worker<I> {
-    /// Whether a pool is to be paused.
-    pub(crate) fn is_pause_ordered(&self, pool: PoolKey) -> bool {
-        let is_database_paused = |place: &PoolPlace| self.hands.active.standing.pauses(&place.database_name);
-        self.admin.is_ending_servers() || self.registry.pool(pool).is_some_and(is_database_paused)
+    /// Whether a pool is to be paused, and why its servers are closed then.
+    pub(crate) fn is_pause_ordered(&self, pool: PoolKey) -> Option<CloseReason> {
+        let (standing, place) = (&self.hands.active.standing, self.registry.pool(pool));
+        if place.is_some_and(|place| standing.killed.contains(&place.database_name)) {
+            return Some(CloseReason::Killed);
+        }
+        if self.admin.is_ending_servers() || place.is_some_and(|place| standing.pauses(&place.database_name)) {
+            return Some(CloseReason::PauseMode);
+        }
+        let entry = self.registry.entry_of(pool);
+        entry.is_some_and(|entry| standing.holds(entry)).then_some(CloseReason::Held)
     }
 
     /// Pauses or resumes a pool as it is ordered now.
     pub(crate) fn stand(&mut self, pool: PoolKey) {
-        let is_paused = self.is_pause_ordered(pool);
+        let paused = self.is_pause_ordered(pool);
         let Some(place) = self.registry.pool_mut(pool) else { return };
-        if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {
+        let was = std::mem::replace(&mut place.paused, paused);
+        if was != paused {
             let database = place.database;
-            let is_killed = self.hands.active.standing.killed.contains(&place.database_name);
-            let why = if is_killed { CloseReason::Killed } else { CloseReason::PauseMode };
-            self.tell_pools(if is_paused { Event::Pause { pool, why } } else { Event::Resume { pool } });
-            if is_paused {
+            self.tell_pools(paused.map_or(Event::Resume { pool }, |why| Event::Pause { pool, why }));
+            if was.is_none() {
                 self.renew_listener(database);
             }
         }

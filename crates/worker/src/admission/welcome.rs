@@ -112,7 +112,7 @@ impl<I: Io> Worker<I> {
                 accepted_parameters: AcceptedParameters::default(),
                 keys: None,
                 salted: None,
-                is_paused: false,
+                paused: None,
                 unused_since: None,
                 reported_secret: None,
                 doubt: Doubt::None,
@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
             },
         );
         self.arm_sweep();
-        if opens_paused(self.is_pause_ordered(pool)) {
+        if opens_paused(self.is_pause_ordered(pool).is_some()) {
             self.stand(pool);
         }
         pool

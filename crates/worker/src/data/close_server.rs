@@ -126,7 +126,7 @@ pub(crate) fn closed_for(why: CloseReason) -> Closed {
         | CloseReason::TooManyServers
         | CloseReason::DatabaseRemoved => Closed::Obsolete,
         CloseReason::Killed => Closed::Killed,
-        CloseReason::PauseMode => Closed::Paused,
+        CloseReason::PauseMode | CloseReason::Held => Closed::Paused,
     }
 }
 

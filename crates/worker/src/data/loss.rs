@@ -107,8 +107,9 @@ impl<I: Io> Worker<I> {
                     self.part_from_client(client, why);
                 }
                 None => {
+                    let fault = self.loss_in_the_middle(key);
                     self.lose_server(key, Closed::Lost, why);
-                    self.fail_client(client, &Fault::ServerCrashed);
+                    self.fail_client(client, &fault);
                 }
             },
             ServerStage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),

@@ -124,6 +124,7 @@ fn wait_cause(why: WaitReason) -> WaitCause {
         WaitReason::Dialing => WaitCause::Opening,
         WaitReason::Unreachable => WaitCause::Unreachable,
         WaitReason::Paused => WaitCause::Paused,
+        WaitReason::Held => WaitCause::Held,
     }
 }
 

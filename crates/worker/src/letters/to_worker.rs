@@ -84,6 +84,8 @@ pub enum ToWorker<S> {
     Displaced(ClientKey),
     /// A new configuration is in force.
     ActiveConfig(Arc<ActiveConfig>),
+    /// The primary of this cluster accepts writes again: its hosts are tried now.
+    TryHosts(Arc<str>),
     /// A host name has been looked up.
     Resolved {
         /// The name.

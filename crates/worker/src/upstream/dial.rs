@@ -53,7 +53,9 @@ impl<I: Io> Worker<I> {
     fn next_host(&mut self, key: ServerKey, database: u32, entry: &Database) -> (Host, u16) {
         let (now, rests) = (self.hands.now, self.hands.active.settings.server_login_retry);
         let takes_turns = entry.load_balance_hosts == LoadBalance::RoundRobin && !has_one_host_at_a_time(entry);
+        let only = self.place_of_primary(entry);
         let choice = &mut self.registry.databases[database as usize].host_choice;
+        choice.keep_to(only);
         let place = choice.next(now, entry.hosts.len(), takes_turns, rests);
         let is_quiet = self.is_outage_told(entry);
         let port = entry.port_at(place);

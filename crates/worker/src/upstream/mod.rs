@@ -14,5 +14,6 @@ pub(crate) mod introduction;
 pub(crate) mod login;
 pub(crate) mod observed_hosts;
 mod outages;
+pub(crate) mod primary;
 pub(crate) mod role;
 pub(crate) mod secure;

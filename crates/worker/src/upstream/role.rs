@@ -73,6 +73,8 @@ impl<I: Io> Worker<I> {
         }
         let Some(attrs) = self.attrs_of(key) else { return true };
         match reported {
+            // The primary has changed while the server was being dialed.
+            _ if !self.is_at_its_primary(key) => self.shows(key, Suits::No, attrs),
             _ if attrs == SessionAttrs::Any => self.shows(key, Suits::Yes, attrs),
             Some(reported) => self.shows(key, reported.suits(attrs), attrs),
             None => {

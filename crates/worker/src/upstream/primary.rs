@@ -1,0 +1,168 @@
+//! Where clients of the primary of a cluster may write, as the control thread has found out.
+//!
+//! Always true: a server of a database that is on the primary of a cluster is at the host that the gate of the cluster names, or is
+//! closed; while the gate names none, no client gets a server.
+//! Not here: which host is the primary (crate `cluster`), whether a host proves to be one (`role`).
+
+use std::sync::Arc;
+
+use cluster::Gate;
+use config::{Database, Settings};
+use measure::Closed;
+use pool::{Event, PoolKey, ServerKey};
+use protocol::fault::{EndedBy, Fault};
+use reactor::{Io, Level};
+
+use crate::data::server::{Server, ServerStage};
+use crate::letters::Standing;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// The place of the host that is the primary for a database; `None` if any host may be.
+    pub(super) fn place_of_primary(&self, entry: &Database) -> Option<usize> {
+        match self.gate_of(entry)? {
+            Gate::Only(name) => entry.place_of(|host, port| *host.at(port) == **name),
+            Gate::Any | Gate::Held | Gate::Fenced => None,
+        }
+    }
+
+    /// Whether a server is where clients of its database may write.
+    pub(super) fn is_at_its_primary(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key) else { return true };
+        let Some(entry) = self.registry.databases[server.database as usize].entry.as_ref() else { return true };
+        self.is_at_primary(server, entry)
+    }
+
+    /// Gates have changed: servers that are not where clients may write are closed, and clients that wait are served.
+    pub(crate) fn heed_gates(&mut self, old: &Standing, before: &Settings) {
+        let is_new = |entry: &Database| {
+            let cluster = entry.cluster_of_primary()?;
+            let (was, is) = (old.gates.get(cluster), self.hands.active.standing.gates.get(cluster));
+            let has_hosts = before.clusters.get(cluster).zip(self.hands.active.settings.clusters.get(cluster));
+            let is_same = has_hosts.is_some_and(|(was, is)| Arc::ptr_eq(was, is) || was == is);
+            (was != is || !is_same).then(|| is.cloned().unwrap_or_default())
+        };
+        let entries = self.registry.databases.iter().map(|place| place.entry.clone());
+        let changed = entries.enumerate().filter_map(|(number, entry)| {
+            let entry = entry?;
+            let gate = is_new(&entry)?;
+            Some((number as u32, entry, gate))
+        });
+        let changed: Vec<(u32, Arc<Database>, Gate)> = changed.collect();
+        for (number, entry, gate) in changed {
+            if gate != Gate::Held {
+                self.leave_other_hosts_than_primary(number, &entry);
+            }
+            if matches!(gate, Gate::Only(_)) {
+                self.try_hosts_of(number);
+            }
+        }
+    }
+
+    /// The primary of a cluster accepts writes again: clients that wait need not wait for the next attempt.
+    pub(crate) fn primary_is_back(&mut self, cluster: &str) {
+        let is_of = |entry: &Option<Arc<Database>>| {
+            entry.as_ref().and_then(|entry| entry.cluster.as_ref()).is_some_and(|name| **name == *cluster)
+        };
+        for number in 0..self.registry.databases.len() {
+            if is_of(&self.registry.databases[number].entry) {
+                self.try_hosts_of(number as u32);
+            }
+        }
+    }
+
+    /// Closes the clients that have a server of the primary of a cluster, in favour of a switchover.
+    pub(crate) fn end_loans_at_primary(&mut self, cluster: &str) {
+        let is_lent = |server: &Server| matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_));
+        let ours = self.servers.iter().filter(|(_, server)| is_lent(server) && self.is_at_primary_of(server, cluster));
+        let keys: Vec<ServerKey> = ours.map(|(key, _)| key).collect();
+        for key in keys {
+            self.cut_off(key, SWITCHOVER);
+        }
+    }
+
+    /// Whether a server belongs to a database that is on the primary of this cluster.
+    pub(crate) fn is_at_primary_of(&self, server: &Server, cluster: &str) -> bool {
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        entry.and_then(|entry| entry.cluster_of_primary()).is_some_and(|name| **name == *cluster)
+    }
+
+    /// What a client is told whose server was lost in the middle of something.
+    pub(crate) fn loss_in_the_middle(&self, key: ServerKey) -> Fault {
+        let Some(server) = self.servers.get(key) else { return Fault::ServerCrashed };
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let is_of_primary = entry.is_some_and(|entry| entry.cluster_of_primary().is_some());
+        match server.session.exchange.owes_client_nothing() {
+            false if is_of_primary => Fault::OutcomeUnknown { host: self.host_words(server) },
+            _ => Fault::ServerCrashed,
+        }
+    }
+
+    fn gate_of(&self, entry: &Database) -> Option<&Gate> {
+        self.hands.active.standing.gates.get(entry.cluster_of_primary()?)
+    }
+
+    /// Whether a server is at the primary, as far as that is known.
+    fn is_at_primary(&self, server: &Server, entry: &Database) -> bool {
+        match self.gate_of(entry) {
+            Some(Gate::Fenced) => false,
+            Some(Gate::Only(name)) => {
+                let Some(place) = entry.place_of(|host, port| *host.at(port) == **name) else { return true };
+                entry.hosts_with_ports().nth(place).is_some_and(|(host, port)| server.is_at(host, port))
+            }
+            Some(Gate::Any | Gate::Held) | None => true,
+        }
+    }
+
+    fn leave_other_hosts_than_primary(&mut self, database: u32, entry: &Database) {
+        let ours = self.servers.iter().filter(|(_, server)| server.database == database);
+        let left: Vec<ServerKey> =
+            ours.filter(|(_, server)| !self.is_at_primary(server, entry)).map(|(key, _)| key).collect();
+        for key in left {
+            let Some(server) = self.servers.get(key) else { continue };
+            match server.stage {
+                // A login that is under way ends with the question whether its host is the primary.
+                ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => self.cut_off(key, LEFT),
+                _ => {}
+            }
+        }
+    }
+
+    /// Closes a server at once. A client whose request was not sent yet gets another one.
+    fn cut_off(&mut self, key: ServerKey, why: &str) {
+        let Some(server) = self.servers.get(key) else { return };
+        let (waits_since, client) = (server.session.phase.waits_since(), server.client());
+        let host = self.host_words(server);
+        let is_owed = !server.session.exchange.owes_client_nothing();
+        self.retired_by(key, EndedBy::Renewal);
+        match (client, waits_since) {
+            (Some(client), Some(since)) => self.lose_before_use(key, client, since, why),
+            (Some(client), None) => {
+                self.log_server(key, Level::Warning, format_args!("closing a server in use: {why}"));
+                self.lose_server(key, Closed::Paused, why);
+                let fault = if is_owed { Fault::OutcomeUnknown { host } } else { Fault::PrimaryLeft { host } };
+                self.fail_client(client, &fault);
+            }
+            (None, _) => self.lose_server(key, Closed::Paused, why),
+        }
+        self.settle();
+    }
+
+    /// The host of a server, for its client.
+    fn host_words(&self, server: &Server) -> Arc<str> {
+        format!("{}:{}", server.host.word(), server.host.port()).into()
+    }
+
+    /// Ends the pauses after failed logins at the hosts of a database.
+    fn try_hosts_of(&mut self, database: u32) {
+        let pools: Vec<PoolKey> = self.registry.pools_of(database).into_iter().collect();
+        for pool in pools {
+            self.tell_pools(Event::TryAgain { pool });
+            self.settle();
+        }
+    }
+}
+
+/// Why servers are closed.
+const LEFT: &str = "its host is not the primary of the cluster any more";
+const SWITCHOVER: &str = "drain_timeout of a switchover";

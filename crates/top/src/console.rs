@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use conninfo::{Address, Secure, Secured, Stream, clean};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -20,9 +21,8 @@ use tokio_postgres::{AsyncMessage, Client, Connection, SimpleQueryMessage};
 use tokio_stream::StreamExt as _;
 
 use crate::commands::Commands;
-use crate::secure::{Secure, Secured};
-use crate::table::{Table, clean};
-use crate::target::{ConsoleAddress, ConsoleLogin};
+use crate::table::Table;
+use crate::target::ConsoleLogin;
 
 /// A connection to a console.
 pub(crate) struct Console {
@@ -57,7 +57,7 @@ impl Console {
         Err(reasons.join("; "))
     }
 
-    async fn enter(login: &ConsoleLogin, address: &ConsoleAddress) -> Result<Self, Refused> {
+    async fn enter(login: &ConsoleLogin, address: &Address) -> Result<Self, Refused> {
         let limit = login.config.get_connect_timeout().copied().unwrap_or(ANSWER_TIME_MAX);
         let late = |_| Refused::Unreachable(format!("no answer within {} s", limit.as_secs()));
         let stream = timeout(limit, open(address)).await.map_err(late)?;
@@ -66,12 +66,14 @@ impl Console {
         let stream = Counted { stream, received: received.clone() };
         let mut config = login.config.clone();
         let secure = match address {
-            ConsoleAddress::Socket { .. } => None,
-            ConsoleAddress::Tcp { .. } if config.get_ssl_mode() == SslMode::Disable => None,
-            ConsoleAddress::Tcp { host, .. } => Some(Secure::new(login, host).map_err(Refused::Login)?),
+            Address::Socket { .. } => None,
+            Address::Tcp { .. } if config.get_ssl_mode() == SslMode::Disable => None,
+            Address::Tcp { host, .. } => {
+                Some(Secure::new(login.check, login.root_cert.as_deref(), host).map_err(Refused::Login)?)
+            }
         };
         // As in libpq, a unix socket is never encrypted: its bytes do not leave the machine.
-        if matches!(address, ConsoleAddress::Socket { .. }) {
+        if matches!(address, Address::Socket { .. }) {
             config.ssl_mode(SslMode::Disable);
         }
         let login = config.connect_raw(stream, Secure::optional(secure));
@@ -169,7 +171,7 @@ async fn ended(connection: &mut Connected, notices: &mut Vec<String>) -> Option<
     .await
 }
 
-type Connected = Connection<Counted, Secured>;
+type Connected = Connection<Counted, Secured<Counted>>;
 
 enum Refused {
     /// Another address may work.
@@ -178,10 +180,10 @@ enum Refused {
     Login(String),
 }
 
-async fn open(address: &ConsoleAddress) -> io::Result<Box<dyn Stream>> {
+async fn open(address: &Address) -> io::Result<Box<dyn Stream>> {
     Ok(match address {
-        ConsoleAddress::Socket { path } => Box::new(UnixStream::connect(path).await?),
-        ConsoleAddress::Tcp { host, port } => {
+        Address::Socket { path } => Box::new(UnixStream::connect(path).await?),
+        Address::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
             Box::new(stream)
@@ -243,11 +245,6 @@ fn bare(error: &io::Error) -> String {
     let text = error.to_string();
     clean(text.split(" (os error").next().unwrap_or(&text))
 }
-
-/// A byte stream to a console.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A stream that fails when one answer is too long. The driver keeps each message as a whole, so the limit is applied
 /// here.

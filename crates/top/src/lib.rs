@@ -12,7 +12,6 @@ mod options;
 mod picture;
 mod rates;
 mod screen;
-mod secure;
 mod sentence;
 mod table;
 mod target;
@@ -21,7 +20,6 @@ mod view;
 mod watch;
 
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use nix::unistd::{User, geteuid};
@@ -33,7 +31,7 @@ pub use target::Listening;
 use board::{Board, Choice};
 use console::{Console, LEAVE_TIME_MAX};
 use screen::Screen;
-use table::{Order, clean};
+use table::Order;
 use target::{ConsoleLogin, Machine};
 use terminal::Hands;
 use view::{VIEWS, View};
@@ -80,12 +78,10 @@ fn console_login(options: &TopOptions, listening: Option<&Listening>) -> Result<
 
 /// Reads a file with passwords. As in libpq, a file that others may read is not used.
 fn passwords(path: &str) -> Option<String> {
-    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-    if found.permissions().mode() & 0o077 != 0 {
-        eprintln!("trunkline top: {} is not used: others may read it; chmod 0600", clean(path));
-        return None;
-    }
-    std::fs::read_to_string(path).ok()
+    conninfo::read_private(path).unwrap_or_else(|text| {
+        eprintln!("trunkline top: {text}");
+        None
+    })
 }
 
 /// Asks once, and prints the answer.

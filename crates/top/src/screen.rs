@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use conninfo::clean;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::board::{Board, Choice};
@@ -13,7 +14,7 @@ use crate::commands::Commands;
 use crate::console::Answer;
 use crate::options::{INTERVAL_DEFAULT, INTERVAL_MAX, INTERVAL_MIN, TopOptions};
 use crate::picture::natural_width;
-use crate::table::{Order, Table, clean};
+use crate::table::{Order, Table};
 use crate::view::{VIEWS, View};
 
 /// The state of the screen.

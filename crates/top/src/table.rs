@@ -5,7 +5,8 @@
 //! Not here: which columns are shown, and in which order (`view`).
 
 use std::cmp::Ordering;
-use std::fmt::Write as _;
+
+use conninfo::clean;
 
 /// A value in a table; `None` is NULL.
 pub(crate) type Cell = Option<String>;
@@ -132,50 +133,19 @@ fn number(text: &str) -> Option<f64> {
     if is_spelled_so { text.parse().ok() } else { None }
 }
 
-/// Makes a text safe for a terminal: control characters, and characters that change the direction or have no width, are
-/// escaped, and the text is truncated after [`VALUE_CHARS_MAX`].
-pub(crate) fn clean(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len().min(VALUE_CHARS_MAX));
-    for (at, character) in text.chars().enumerate() {
-        if at == VALUE_CHARS_MAX {
-            cleaned.push_str("...");
-            break;
-        }
-        // Writing to a string cannot fail.
-        let _ = match character {
-            '\n' => write!(cleaned, "\\n"),
-            '\t' => write!(cleaned, "\\t"),
-            '\r' => write!(cleaned, "\\r"),
-            character if character.is_ascii_control() => write!(cleaned, "\\x{:02x}", u32::from(character)),
-            character if is_unseen(character) => write!(cleaned, "\\u{{{:x}}}", u32::from(character)),
-            character => write!(cleaned, "{character}"),
-        };
-    }
-    cleaned
-}
-
-/// Whether a character has an effect instead of a visible form.
-fn is_unseen(character: char) -> bool {
-    character.is_control()
-        || matches!(u32::from(character),
-            0xad | 0x61c | 0x115f | 0x1160 | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0x3164
-            | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0xe0000..=0xe0fff)
-}
-
 /// Most rows kept of an answer: more than anybody reads, and few enough to sort after each answer.
 pub(crate) const ROWS_MAX: usize = 10_000;
 
 /// Most bytes of values kept; the row that exceeds this is the last.
 pub(crate) const BYTES_MAX: usize = 8 << 20;
 
-/// Most characters kept of one value.
-pub(crate) const VALUE_CHARS_MAX: usize = 4_096;
-
 /// Most columns kept; `SHOW SOCKETS` has 29.
 const COLUMNS_MAX: usize = 200;
 
 #[cfg(test)]
 mod tests {
+    use conninfo::CLEAN_CHARS_MAX;
+
     use super::*;
 
     fn table(values: &[Option<&str>]) -> Table {
@@ -190,20 +160,9 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_spelled_out() {
-        assert_eq!(clean("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
-        assert_eq!(clean("a\nb\tc\r\u{9b}31m\u{7f}"), "a\\nb\\tc\\r\\u{9b}31m\\x7f");
-        assert_eq!(clean("abc\u{202e}fed\u{200b}"), "abc\\u{202e}fed\\u{200b}");
-        assert_eq!(clean("naïve 日本 🐘"), "naïve 日本 🐘");
         let mut hostile = Table::new(["na\x1bme"]);
         hostile.push([Some("\x1b[2J")]);
         assert_eq!((hostile.columns()[0].as_str(), column(&hostile)), ("na\\x1bme", vec![Some("\\x1b[2J")]));
-    }
-
-    #[test]
-    fn long_values_are_cut() {
-        let cut = clean(&"x".repeat(VALUE_CHARS_MAX + 1));
-        assert_eq!((cut.len(), cut.ends_with("x...")), (VALUE_CHARS_MAX + 3, true));
-        assert_eq!(clean(&"x".repeat(VALUE_CHARS_MAX)).len(), VALUE_CHARS_MAX);
     }
 
     #[test]
@@ -212,8 +171,8 @@ mod tests {
         (0..ROWS_MAX + 7).for_each(|_| many.push([Some("1")]));
         assert_eq!((many.rows().len(), many.left_out()), (ROWS_MAX, 7));
         let mut wide = Table::new(["a"]);
-        let value = "x".repeat(VALUE_CHARS_MAX);
-        (0..BYTES_MAX / VALUE_CHARS_MAX + 5).for_each(|_| wide.push([Some(value.as_str())]));
+        let value = "x".repeat(CLEAN_CHARS_MAX);
+        (0..BYTES_MAX / CLEAN_CHARS_MAX + 5).for_each(|_| wide.push([Some(value.as_str())]));
         assert_eq!(wide.left_out(), 5);
     }
 

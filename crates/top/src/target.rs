@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
+use conninfo::{Address, clean, kept_password, pass_file};
 use reactor::tls::Check;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::options::{Target, TopOptions};
-use crate::table::clean;
 
 /// Where a pooler on this machine listens, according to its configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,38 +34,11 @@ pub(crate) struct Machine<'a> {
     pub(crate) user: Option<String>,
 }
 
-/// An address of the console.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ConsoleAddress {
-    /// A unix socket.
-    Socket {
-        /// Its path.
-        path: String,
-    },
-    /// A TCP address.
-    Tcp {
-        /// A name or an address.
-        host: String,
-        /// The port.
-        port: u16,
-    },
-}
-
-impl ConsoleAddress {
-    /// The address for display.
-    pub(crate) fn name(&self) -> String {
-        match self {
-            ConsoleAddress::Socket { path } => clean(path),
-            ConsoleAddress::Tcp { host, port } => clean(&format!("{host}:{port}")),
-        }
-    }
-}
-
 /// Everything that a login needs.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsoleLogin {
     /// The addresses to try, in this order.
-    pub(crate) addresses: Vec<ConsoleAddress>,
+    pub(crate) addresses: Vec<Address>,
     /// User, password, database.
     pub(crate) config: Config,
     /// How much of the certificate is checked.
@@ -158,44 +131,36 @@ fn addresses(
     listening: Option<&Listening>,
     from_environment: Option<String>,
     port: u16,
-) -> Vec<ConsoleAddress> {
+) -> Vec<Address> {
     if let Some(host) = &options.host {
-        return vec![address_at(host, port)];
+        return vec![Address::at(host, port)];
     }
     if !config.get_hosts().is_empty() || !config.get_hostaddrs().is_empty() {
         return said_addresses(config, said_ports, port);
     }
     if let Some(listening) = listening {
-        let socket = listening.socket_dir.iter().map(|directory| socket(directory, port));
-        return socket.chain(listening.address.iter().map(|host| address_at(host, port))).collect();
+        let socket = listening.socket_dir.iter().map(|directory| Address::socket(directory, port));
+        return socket.chain(listening.address.iter().map(|host| Address::at(host, port))).collect();
     }
     match from_environment {
-        Some(hosts) => hosts.split(',').map(|host| address_at(host, port)).collect(),
-        None => SOCKET_DIRS.iter().map(|directory| socket(directory, port)).collect(),
+        Some(hosts) => hosts.split(',').map(|host| Address::at(host, port)).collect(),
+        None => SOCKET_DIRS.iter().map(|directory| Address::socket(directory, port)).collect(),
     }
 }
 
 /// The hosts of a URL, each with its port.
-fn said_addresses(config: &Config, said_ports: &[u16], port: u16) -> Vec<ConsoleAddress> {
+fn said_addresses(config: &Config, said_ports: &[u16], port: u16) -> Vec<Address> {
     let count = config.get_hosts().len().max(config.get_hostaddrs().len());
     let one = |at: usize| {
         let port = said_ports.get(at).copied().unwrap_or(port);
         match (config.get_hosts().get(at), config.get_hostaddrs().get(at)) {
-            (Some(Host::Unix(directory)), None) => socket(&directory.to_string_lossy(), port),
-            (Some(Host::Tcp(host)), None) => ConsoleAddress::Tcp { host: host.clone(), port },
-            (_, Some(address)) => ConsoleAddress::Tcp { host: address.to_string(), port },
-            (None, None) => socket(SOCKET_DIRS[0], port),
+            (Some(Host::Unix(directory)), None) => Address::socket(&directory.to_string_lossy(), port),
+            (Some(Host::Tcp(host)), None) => Address::Tcp { host: host.clone(), port },
+            (_, Some(address)) => Address::Tcp { host: address.to_string(), port },
+            (None, None) => Address::socket(SOCKET_DIRS[0], port),
         }
     };
     (0..count).map(one).collect()
-}
-
-fn address_at(host: &str, port: u16) -> ConsoleAddress {
-    if host.starts_with('/') { socket(host, port) } else { ConsoleAddress::Tcp { host: host.to_owned(), port } }
-}
-
-fn socket(directory: &str, port: u16) -> ConsoleAddress {
-    ConsoleAddress::Socket { path: format!("{}/.s.PGSQL.{port}", directory.trim_end_matches('/')) }
 }
 
 /// The TLS mode: the environment's, if the URL has none.
@@ -216,56 +181,6 @@ fn security(config: &mut Config, mode: Option<&str>, has_root_cert: bool) -> Res
         config.ssl_mode(mode);
     }
     Ok(check)
-}
-
-fn pass_file(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    variable("PGPASSFILE").or_else(|| Some(format!("{}/.pgpass", variable("HOME")?)))
-}
-
-/// The password of the first line of `~/.pgpass` that matches all addresses, because no console may receive the
-/// password of another.
-fn kept_password(lines: &str, addresses: &[ConsoleAddress], database: &str, user: &str) -> Option<String> {
-    lines.lines().filter(|line| !line.starts_with('#')).map(fields).find_map(|fields| {
-        let [host, its_port, its_database, its_user, password] = <[String; 5]>::try_from(fields).ok()?;
-        let is = |pattern: &str, value: &str| pattern == "*" || pattern == value;
-        let fits_address =
-            |address: &ConsoleAddress| (host == "*" || is_at(address, &host)) && is(&its_port, &address.port());
-        let fits = addresses.iter().all(fits_address) && is(&its_database, database) && is(&its_user, user);
-        fits.then_some(password)
-    })
-}
-
-impl ConsoleAddress {
-    fn port(&self) -> String {
-        match self {
-            ConsoleAddress::Socket { path } => path.rsplit('.').next().unwrap_or_default().to_owned(),
-            ConsoleAddress::Tcp { port, .. } => port.to_string(),
-        }
-    }
-}
-
-/// Whether a line for `host` matches this address; a unix socket is `localhost` there, or its directory.
-fn is_at(address: &ConsoleAddress, host: &str) -> bool {
-    match address {
-        ConsoleAddress::Socket { path } => {
-            host == "localhost" || path.rsplit_once('/').is_some_and(|(directory, _)| directory == host)
-        }
-        ConsoleAddress::Tcp { host: own, .. } => own == host,
-    }
-}
-
-/// Splits a line at its colons; `\` escapes the next character.
-fn fields(line: &str) -> Vec<String> {
-    let (mut fields, mut characters) = (vec![String::new()], line.chars());
-    while let Some(character) = characters.next() {
-        let last = fields.len() - 1;
-        match character {
-            ':' if fields.len() < 5 => fields.push(String::new()),
-            '\\' => fields[last].extend(characters.next()),
-            other => fields[last].push(other),
-        }
-    }
-    fields
 }
 
 /// PgBouncer's port.
@@ -307,7 +222,7 @@ mod tests {
         }
 
         fn addresses(&self) -> Vec<String> {
-            self.login().expect("a login").addresses.iter().map(ConsoleAddress::name).collect()
+            self.login().expect("a login").addresses.iter().map(Address::name).collect()
         }
 
         fn password(&self) -> Option<String> {

@@ -1,0 +1,15 @@
+//! How our commands reach a PostgreSQL or a console: addresses, passwords as libpq keeps them, TLS, and what a terminal
+//! may be shown of an answer.
+//!
+//! Always true: no password is part of an error.
+//! Not here: which addresses are tried and when (`top`, `ops::hatest`); the pooler's own connections (`worker`).
+
+mod address;
+mod passwords;
+mod secure;
+mod text;
+
+pub use address::Address;
+pub use passwords::{kept_password, pass_file, read_private};
+pub use secure::{Secure, Secured, Securing, Stream};
+pub use text::{CLEAN_CHARS_MAX, clean};

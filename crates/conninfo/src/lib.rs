@@ -5,11 +5,13 @@
 //! Not here: which addresses are tried and when (`top`, `ops::hatest`); the pooler's own connections (`worker`).
 
 mod address;
+mod counted;
 mod passwords;
 mod secure;
 mod text;
 
 pub use address::Address;
+pub use counted::Counted;
 pub use passwords::{kept_password, pass_file, read_private};
 pub use secure::{Secure, Secured, Securing, Stream};
 pub use text::{CLEAN_CHARS_MAX, clean};

@@ -6,14 +6,12 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
-use conninfo::{Address, Secure, Secured, Stream, clean};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use conninfo::{Address, Counted, Secure, Secured, Stream, clean};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
@@ -63,7 +61,7 @@ impl Console {
         let stream = timeout(limit, open(address)).await.map_err(late)?;
         let stream = stream.map_err(|error| Refused::Unreachable(bare(&error)))?;
         let received = Arc::new(AtomicUsize::new(0));
-        let stream = Counted { stream, received: received.clone() };
+        let stream = Counted::new(stream, received.clone(), ANSWER_BYTES_MAX);
         let mut config = login.config.clone();
         let secure = match address {
             Address::Socket { .. } => None,
@@ -171,7 +169,8 @@ async fn ended(connection: &mut Connected, notices: &mut Vec<String>) -> Option<
     .await
 }
 
-type Connected = Connection<Counted, Secured<Counted>>;
+type Connected = Connection<Opened, Secured<Opened>>;
+type Opened = Counted<Box<dyn Stream>>;
 
 enum Refused {
     /// Another address may work.
@@ -244,40 +243,6 @@ fn login_words(error: &tokio_postgres::Error) -> String {
 fn bare(error: &io::Error) -> String {
     let text = error.to_string();
     clean(text.split(" (os error").next().unwrap_or(&text))
-}
-
-/// A stream that fails when one answer is too long. The driver keeps each message as a whole, so the limit is applied
-/// here.
-pub(crate) struct Counted {
-    stream: Box<dyn Stream>,
-    received: Arc<AtomicUsize>,
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let more = buffer.filled().len() - before;
-        if self.received.fetch_add(more, Ordering::Relaxed) + more > ANSWER_BYTES_MAX {
-            let text = format!("an answer is longer than {} MiB", ANSWER_BYTES_MAX >> 20);
-            return Poll::Ready(Err(io::Error::other(text)));
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
 }
 
 /// How long an answer may take before the connection counts as broken.

@@ -18,6 +18,7 @@ pub mod matrix;
 pub mod message;
 pub mod nameserver;
 pub mod notation;
+pub mod patroni;
 pub mod peer;
 pub mod place;
 pub mod pooler;

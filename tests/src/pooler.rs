@@ -27,6 +27,7 @@ pub struct Ini {
     databases: Vec<String>,
     users: Vec<String>,
     peers: Vec<String>,
+    clusters: Vec<String>,
     rate_limits: Vec<String>,
     settings: Vec<String>,
     secrets: Vec<(String, String)>,
@@ -56,6 +57,12 @@ impl Ini {
     /// A line of `[peers]`.
     pub fn peer(mut self, line: &str) -> Self {
         self.peers.push(line.to_string());
+        self
+    }
+
+    /// A line of `[clusters]`.
+    pub fn cluster(mut self, line: &str) -> Self {
+        self.clusters.push(line.to_string());
         self
     }
 
@@ -105,6 +112,9 @@ impl Ini {
         }
         if !self.peers.is_empty() {
             text.push_str(&format!("[peers]\n{}", lines(&self.peers)));
+        }
+        if !self.clusters.is_empty() {
+            text.push_str(&format!("[clusters]\n{}", lines(&self.clusters)));
         }
         if !self.rate_limits.is_empty() {
             text.push_str(&format!("[rate_limits]\n{}", lines(&self.rate_limits)));

@@ -137,6 +137,11 @@ impl Postgres {
         signal(self.server.id(), Signal::SIGINT);
     }
 
+    /// The process that is to be signalled for a shutdown.
+    pub fn postmaster(&self) -> u32 {
+        self.server.id()
+    }
+
     /// Starts it again after a crash, on the same port.
     ///
     /// # Panics

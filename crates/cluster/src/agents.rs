@@ -50,6 +50,8 @@ struct Agent {
     /// Its own host and port.
     place: Arc<str>,
     answer: Option<(Time, AgentAnswer)>,
+    /// Until when its member surely holds the leader lock, as it has said itself.
+    lease_ends: Option<Time>,
     error: Option<Arc<str>>,
     due: Time,
     under_way: Option<Time>,
@@ -57,7 +59,7 @@ struct Agent {
 
 impl Agents {
     pub(crate) fn new(places: Vec<Arc<str>>, now: Time) -> Self {
-        let agent = |place| Agent { place, answer: None, error: None, due: now, under_way: None };
+        let agent = |place| Agent { place, answer: None, lease_ends: None, error: None, due: now, under_way: None };
         Self { agents: places.into_iter().map(agent).collect() }
     }
 
@@ -77,28 +79,31 @@ impl Agents {
         self.agents.iter().filter(|agent| agent.under_way.is_none()).map(|agent| agent.due).min()
     }
 
-    /// An agent has answered, or not. Returns when the question had been put, if it has.
-    pub(crate) fn told(
-        &mut self,
-        place: usize,
-        now: Time,
-        next: Duration,
-        answer: Result<AgentAnswer, Arc<str>>,
-    ) -> Option<Time> {
-        let agent = self.agents.get_mut(place)?;
-        let asked = agent.under_way.take()?;
+    /// An agent has answered, or not.
+    pub(crate) fn told(&mut self, place: usize, now: Time, next: Duration, answer: Result<AgentAnswer, Arc<str>>) {
+        let Some(agent) = self.agents.get_mut(place) else { return };
+        let Some(asked) = agent.under_way.take() else { return };
         agent.due = (asked + next).max(now);
         match answer {
             Ok(answer) => {
-                agent.answer = Some((asked, answer));
-                agent.error = None;
-                Some(asked)
+                let lasts = answer.ttl.saturating_sub(answer.loop_wait + LEASE_MARGIN);
+                match answer.holds_lock {
+                    // Without automatic failover nobody else takes the lock.
+                    _ if answer.is_paused => agent.lease_ends = None,
+                    true if !lasts.is_zero() => agent.lease_ends = Some(asked + lasts),
+                    _ => {}
+                }
+                (agent.answer, agent.error) = (Some((asked, answer)), None);
             }
-            Err(why) => {
-                agent.error = Some(why);
-                None
-            }
+            Err(why) => agent.error = Some(why),
         }
+    }
+
+    /// Until when the member at this host and port surely holds the leader lock; `None` if its agent has never said that it does, or
+    /// if nobody else would take it.
+    pub(crate) fn lease_of(&self, member: &str) -> Option<Time> {
+        let own = (0..self.agents.len()).find(|agent| self.member_of(*agent) == Some(member))?;
+        self.agents[own].lease_ends
     }
 
     /// Asks all agents at once.
@@ -164,6 +169,9 @@ impl Agents {
     }
 }
 
+/// Writes stop this long before the lock can have run out: servers have to be closed by then.
+const LEASE_MARGIN: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,8 +220,8 @@ mod tests {
         assert_eq!((agents.start(now), agents.next_deadline()), (None, Some(now + LASTS)));
         agents.hurry(now + Duration::from_secs(1));
         assert_eq!(agents.start(now + Duration::from_secs(1)), Some(0));
-        let none = agents.told(0, now + Duration::from_secs(2), LASTS, Err("connection refused".into()));
-        assert_eq!((none, agents.counts()), (None, (3, 2, Some(&"connection refused".into()))));
+        agents.told(0, now + Duration::from_secs(2), LASTS, Err("connection refused".into()));
+        assert_eq!(agents.counts(), (3, 2, Some(&"connection refused".into())));
         assert_eq!(agents.member_of(2), Some("c:5432"));
         assert_eq!(agents.name_of("b:5432").map(|name| &**name), Some("b"));
         assert_eq!(agents.place_of("b"), Some("b:5432"));

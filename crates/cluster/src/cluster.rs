@@ -188,8 +188,6 @@ pub struct Cluster {
     without_since: Option<Time>,
     /// Since when the primary is this member.
     primary_since: Time,
-    /// Until when the primary surely holds the leader lock.
-    lease_ends: Option<Time>,
     gate: Gate,
     switchover: Option<Switchover>,
     /// Members that accept writes without being the primary, of which that has been told.
@@ -213,7 +211,6 @@ impl Cluster {
             timeline: 0,
             without_since: Some(now),
             primary_since: now,
-            lease_ends: None,
             gate: Gate::Any,
             switchover: None,
             told_fenced: BTreeSet::new(),
@@ -263,7 +260,7 @@ impl Cluster {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let members = self.members.iter().filter(|member| member.under_way.is_none()).map(|member| member.due);
-        let lease = self.lease_ends.filter(|_| self.gate != Gate::Fenced && self.terms.is_fencing);
+        let lease = self.lease_ends().filter(|_| self.gate != Gate::Fenced && self.terms.is_fencing);
         let switchover = self.switchover.as_ref().map(Switchover::deadline);
         members.chain(self.agents.next_deadline()).chain(lease).chain(switchover).min()
     }
@@ -350,17 +347,12 @@ impl Cluster {
 
     fn is_told(&mut self, now: Time, agent: usize, answer: Result<AgentAnswer, Arc<str>>) {
         let next = self.interval(now).max(AGENT_INTERVAL_MIN);
-        let lease = answer.as_ref().ok().filter(|answer| answer.holds_lock);
-        let lease = lease.map(|answer| (answer.is_paused, answer.ttl.saturating_sub(answer.loop_wait + LEASE_MARGIN)));
-        let Some(asked) = self.agents.told(agent, now, next, answer) else { return };
-        let primary = self.primary.map(|place| &**self.members[place].name());
-        if let Some((is_paused, lasts)) = lease
-            && self.agents.member_of(agent).is_some_and(|member| Some(member) == primary)
-        {
-            // Without automatic failover nobody else takes the lock.
-            let ends = (!is_paused && !lasts.is_zero()).then(|| asked + lasts);
-            self.lease_ends = if is_paused { None } else { ends.max(self.lease_ends) };
-        }
+        self.agents.told(agent, now, next, answer);
+    }
+
+    /// Until when the primary surely holds the leader lock.
+    fn lease_ends(&self) -> Option<Time> {
+        self.agents.lease_of(self.primary()?)
     }
 
     /// The time until a member is checked again.
@@ -450,7 +442,6 @@ impl Cluster {
                             false,
                             format!("host {name} is the primary now, on timeline {timeline} (was {former})"),
                         );
-                        self.lease_ends = None;
                         self.has_changed(now, out);
                     }
                     (None, Some(_)) if was.is_none() => {
@@ -650,7 +641,7 @@ impl Cluster {
     /// Tells where clients may write, if that has changed.
     fn set_gate(&mut self, now: Time, out: &mut Vec<Command>) {
         let is_held = self.switchover.as_ref().is_some_and(|switchover| switchover.held().is_some());
-        let is_fenced = self.terms.is_fencing && self.lease_ends.is_some_and(|ends| ends <= now);
+        let is_fenced = self.terms.is_fencing && self.lease_ends().is_some_and(|ends| ends <= now);
         let gate = match self.primary() {
             _ if is_held => Gate::Held,
             _ if is_fenced => Gate::Fenced,
@@ -701,8 +692,6 @@ const HURRY_MAX: Duration = Duration::from_secs(60);
 const AGENT_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// How long the answer of an agent counts at least.
 const ANSWER_LASTS_MIN: Duration = Duration::from_secs(3);
-/// Writes stop this long before the lock can have run out: servers have to be closed by then.
-const LEASE_MARGIN: Duration = Duration::from_secs(1);
 /// A target that lacks more of the log than this (one segment) is not switched over to.
 const LAG_MAX: u64 = 16 << 20;
 /// So many changes of the primary in this time are reported.

@@ -237,6 +237,19 @@ fn the_lease_is_that_of_the_primary_itself_and_ends_before_another_can_be_promot
 }
 
 #[test]
+fn a_lock_that_was_confirmed_before_the_primary_was_known_counts() {
+    let mut play = Play::new(true);
+    play.answers[0] = refused();
+    play.passes(300);
+    play.views = vec![Err("timeout".into()), Err("timeout".into()), Err("timeout".into())];
+    play.answers[0] = primary(1, 500);
+    play.passes(13_000);
+    assert_eq!(play.state(), State::Steady);
+    play.passes(1_500);
+    assert_eq!(play.state(), State::Fenced);
+}
+
+#[test]
 fn without_automatic_failover_or_if_told_so_nothing_is_fenced() {
     let mut play = Play::steady(true);
     let paused = |mut answer: AgentAnswer| {

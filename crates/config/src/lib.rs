@@ -31,7 +31,7 @@ pub use catalog::{
     AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, LogFormat, NotifyLost, Policies, Reload,
     SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
-pub use cluster::Cluster;
+pub use cluster::{Cluster, LeaseFencing};
 pub use database::{Database, LoadBalance, Password, SessionAttrs};
 pub use diff::changes;
 pub use endpoint::Endpoint;

@@ -13,5 +13,5 @@ mod text;
 pub use address::Address;
 pub use counted::Counted;
 pub use passwords::{kept_password, pass_file, read_private};
-pub use secure::{Secure, Secured, Securing, Stream};
+pub use secure::{Connector, Secure, Secured, Securing, Stream};
 pub use text::{CLEAN_CHARS_MAX, clean};

@@ -38,20 +38,28 @@ impl Secure {
         let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
         let parts = DemandParts { check, authorities: authorities.as_deref(), own: None, terms };
         let demand = Demand::new(&parts)?.ok_or("no version of TLS is left")?;
+        Self::with(demand.without_alpn(), host)
+    }
+
+    /// TLS for one host with a configuration that is there already.
+    ///
+    /// # Errors
+    /// The host is no valid name for a certificate.
+    pub fn with(config: Arc<ClientConfig>, host: &str) -> Result<Self, String> {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} cannot be the name of a certificate"))?;
-        Ok(Self { config: demand.without_alpn(), name })
+        Ok(Self { config, name })
     }
 
     /// A connector. Without TLS it fails, but is not called then.
-    pub fn optional<S: Stream>(
-        secure: Option<Self>,
-    ) -> impl TlsConnect<S, Stream = Secured<S>, Error = io::Error, Future = Securing<S>> {
+    #[must_use]
+    pub fn optional(secure: Option<Self>) -> Connector {
         Connector(secure)
     }
 }
 
-struct Connector(Option<Secure>);
+/// Encrypts a stream if that is wanted.
+pub struct Connector(Option<Secure>);
 
 /// The handshake.
 pub type Securing<S> = Pin<Box<dyn Future<Output = io::Result<Secured<S>>> + Send>>;

@@ -4,6 +4,7 @@
 //! unless the process ends, and so does every worker that asks for a host name.
 //! Not here: waiting for events (`run`), the meaning of console commands (`console`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use worker::letters::{
     ToControl, ToWorker,
 };
 
+use crate::clusters::{Clusters, MachineId};
 use crate::console::show::{Showing, View};
 use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::event::Event;
@@ -68,6 +70,10 @@ pub struct Control<S> {
     pub(crate) http: HttpQueue,
     pub(crate) pending_orders: PendingOrders<TaskPurpose>,
     pub(crate) timed_pauses: TimedPauses,
+    pub(crate) timed_holds: TimedPauses,
+    pub(crate) clusters: Clusters,
+    /// Who is answered when a switchover of a cluster is over.
+    pub(crate) switchovers: BTreeMap<Arc<str>, ConsoleClient>,
     pub(crate) events: Events,
     pub(crate) tracers: Tracers<ConsoleClient>,
     /// Spans that are posted to an OpenTelemetry collector.
@@ -114,6 +120,10 @@ pub(crate) enum TaskPurpose {
     Handover,
     /// The end of a trace, before its place is given to another.
     TraceOver(usize),
+    /// A switchover, before the primary is demoted.
+    Drain(MachineId),
+    /// A switchover that waits no longer for open transactions.
+    EndLoans,
 }
 
 impl TaskPurpose {
@@ -143,6 +153,8 @@ impl<S> Control<S> {
         let mut sweeper = Sweeper::default();
         sweeper.sweep_every(now.time, active.settings.lock_sweep_interval);
         let spans = Exporter::new(&active.mock_key, now.wall);
+        let mut clusters = Clusters::default();
+        clusters.heed(now.time, &active.settings);
         Self {
             period_ends: now.time + active.settings.stats_period,
             hands: Hands::new(now, active, workers),
@@ -162,6 +174,9 @@ impl<S> Control<S> {
             http: HttpQueue::default(),
             pending_orders: PendingOrders::default(),
             timed_pauses: TimedPauses::default(),
+            timed_holds: TimedPauses::default(),
+            clusters,
+            switchovers: BTreeMap::new(),
             events,
             tracers: Tracers::default(),
             spans,
@@ -270,6 +285,7 @@ impl<S> Control<S> {
             Event::Signal(signal) => self.signal(signal),
             Event::SystemUser { from, client, found } => self.system_users.found(from, client, found, &self.hands),
             Event::Found { name, found } => self.found(&name, &found),
+            Event::Cluster { id, event } => self.cluster_happens(&id, event),
             Event::Serial { zone, serial } => self.zones.hear(&zone, serial, &mut self.names, &self.hands),
             Event::News { handover, news } => self.hear_courier(handover, news),
             Event::Http { number, question } => self.ask_http(number, question),
@@ -357,6 +373,8 @@ impl<S> Control<S> {
             self.surveys.next_deadline(),
             self.shutdown.next_deadline(self.hands.active.settings.shutdown_timeout),
             self.timed_pauses.next_deadline(),
+            self.timed_holds.next_deadline(),
+            self.clusters.next_deadline(),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
             self.own_clients.next_deadline(),
@@ -387,6 +405,8 @@ impl<S> Control<S> {
         }
         self.expire_shutdown();
         self.end_timed_pauses();
+        self.end_timed_holds();
+        self.tick_clusters();
         let settings = &self.hands.active.settings;
         self.zones.tick(self.hands.now.time, settings.dns_zone_check_period);
         let is_due = self.sweeper.is_due(self.hands.now.time, settings.lock_sweep_interval);
@@ -442,6 +462,7 @@ impl<S> Control<S> {
             users: &self.hands.active.users,
             standing: &self.hands.active.standing,
             timed_pauses: &self.timed_pauses,
+            clusters: &self.clusters,
             is_suspended: self.is_suspended,
             shutdown: self.shutdown.waits(self.hands.now.time),
             snapshots,
@@ -529,7 +550,11 @@ impl<S> Control<S> {
     pub(crate) fn enforce(&mut self, fresh: Fresh) {
         let old = Arc::clone(&self.hands.active);
         self.configuration.put_in_force(fresh, &mut self.hands);
-        self.timed_pauses.keep(&self.hands.active.standing);
+        let standing = &self.hands.active.standing;
+        self.timed_pauses
+            .keep(|whose| whose.as_ref().map_or(standing.is_paused, |name| standing.paused.contains(name)));
+        self.timed_holds.keep(|whose| whose.as_ref().is_some_and(|name| standing.held.contains(name)));
+        self.heed_clusters();
         let (now, old, new) = (self.hands.now.time, &old.settings, &self.hands.active.settings);
         if new.stats_period != old.stats_period {
             self.period_ends = now + new.stats_period;

@@ -9,6 +9,7 @@ use base::WorkerId;
 use pool::ClientKey;
 use worker::letters::{ExternalAuth, Found, HashAsker, Hashed, SystemUser, ToControl, Verdict};
 
+use crate::clusters::MachineId;
 use crate::http::HttpQuestion;
 use crate::otlp::Posted;
 use crate::own_clients::OwnClientNews;
@@ -61,6 +62,13 @@ pub enum Event {
         zone: Arc<str>,
         /// The serial, or the error.
         serial: Serial,
+    },
+    /// A question to a host or an agent of a cluster, or a step of a switchover, has an outcome.
+    Cluster {
+        /// The machine that wanted it.
+        id: MachineId,
+        /// The outcome.
+        event: cluster::Event,
     },
     /// News of a connection to one of our own workers.
     OwnClient {

@@ -51,6 +51,8 @@ pub(crate) enum EventKind {
     Shutdown,
     /// A step of an online restart.
     Restart,
+    /// The primary of a cluster, and switchovers.
+    Cluster,
     /// Reports that a worker dropped because there were too many.
     Dropped,
     /// A report of a worker.
@@ -59,13 +61,14 @@ pub(crate) enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Start,
         Self::Reload,
         Self::Order,
         Self::Signal,
         Self::Shutdown,
         Self::Restart,
+        Self::Cluster,
         Self::Dropped,
         Self::Told(ReportKind::WaitBegins),
         Self::Told(ReportKind::WaitEnds),
@@ -89,6 +92,7 @@ impl EventKind {
             Self::Signal => "signal",
             Self::Shutdown => "shutdown",
             Self::Restart => "restart",
+            Self::Cluster => "cluster",
             Self::Dropped => "dropped",
             Self::Told(ReportKind::WaitBegins) => "wait_begins",
             Self::Told(ReportKind::WaitEnds) => "wait_ends",

@@ -8,6 +8,8 @@
 //! Not here: clients and servers (`worker`), the start of the process (`trunkline`).
 
 mod asking;
+mod cluster_orders;
+mod clusters;
 mod console;
 mod control;
 mod diagnosis;
@@ -22,6 +24,7 @@ mod hashings;
 mod history;
 mod http;
 mod http_answers;
+mod http_client;
 mod listeners;
 mod lock_suspects;
 mod metrics;
@@ -51,6 +54,7 @@ mod tracing;
 mod transfer;
 mod zones;
 
+pub use clusters::{ClusterTask, MachineId};
 pub use console::{errors_reference, reference};
 pub use control::Control;
 pub use event::{Event, Signal};

@@ -41,9 +41,16 @@ impl<S> Control<S> {
         if self.handovers.is_open() && !ends_handover {
             return Err(Refusal::new("an online restart is in progress"));
         }
-        let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_) | Order::Suspend);
+        let is_mode_checked = matches!(
+            order,
+            Order::Pause(_) | Order::Kill(_) | Order::Suspend | Order::Hold(_) | Order::Switchover { .. }
+        );
         if is_mode_checked && (self.hands.active.standing.is_paused || self.is_suspended) {
             return Err(Refusal::new("already suspended/paused"));
+        }
+        if matches!(order, Order::Suspend | Order::Takeover(_)) && self.holds_somebody() {
+            let hint = "SHOW CLUSTERS shows switchovers; RELEASE <db> ends a hold.";
+            return Err(Refusal::new("cannot suspend while clients are held").hinted(hint));
         }
         self.hands.log_about(&by.about, Level::Log, format_args!("{order} command issued"));
         self.carry_out(asker, order)
@@ -92,6 +99,15 @@ impl<S> Control<S> {
                 self.resume(whose)?;
                 self.done(asker, &order);
             }
+            Order::Hold(ref hold) => {
+                self.find(&Some(Arc::clone(&hold.name)), "hold")?;
+                self.hold(asker, hold);
+            }
+            Order::Release(ref name) => {
+                self.release(name)?;
+                self.done(asker, &order);
+            }
+            Order::Switchover { cluster, to } => self.begin_switchover(asker, cluster.as_deref(), to)?,
             Order::Reconnect(ref whose) => {
                 self.find(whose, "reconnect")?;
                 self.command(asker, Task::Reconnect(whose.clone()), order);
@@ -277,7 +293,7 @@ impl<S> Control<S> {
         }
     }
 
-    fn change_standing(&mut self, change: impl FnOnce(&mut Standing)) {
+    pub(crate) fn change_standing(&mut self, change: impl FnOnce(&mut Standing)) {
         let mut active = ActiveConfig::clone(&self.hands.active);
         change(&mut active.standing);
         self.hands.active = Arc::new(active);
@@ -285,7 +301,7 @@ impl<S> Control<S> {
     }
 
     /// Gives all workers a task; the client is answered when all of them have carried it out.
-    fn command(&mut self, asker: ConsoleClient, task: Task, order: Order) {
+    pub(crate) fn command(&mut self, asker: ConsoleClient, task: Task, order: Order) {
         self.give(&task, TaskPurpose::Console(asker, order));
     }
 
@@ -307,6 +323,8 @@ impl<S> Control<S> {
                 self.go_on_with_traces(steps);
             }
             Some(Obeyed { purpose: TaskPurpose::TraceOver(place), .. }) => self.tracers.leave(place),
+            Some(Obeyed { purpose: TaskPurpose::Drain(id), .. }) => self.cluster_happens(&id, cluster::Event::Drained),
+            Some(Obeyed { purpose: TaskPurpose::EndLoans, .. }) => {}
             Some(Obeyed { purpose: TaskPurpose::Console(asker, order), .. }) => self.done(asker, &order),
             Some(Obeyed { purpose: TaskPurpose::Shutdown, done }) => self.all_are_drained(done),
             Some(Obeyed { purpose: TaskPurpose::Handover, .. }) => self.stands_still(),
@@ -316,6 +334,7 @@ impl<S> Control<S> {
 
     /// The console client has disconnected, so its orders are forgotten. What it has paused stays paused.
     pub(crate) fn asker_left(&mut self, from: WorkerId, client: ClientKey) {
+        self.leave_switchover(from, client, false);
         let steps = self.tracers.forget(ConsoleClient { at: from, client });
         self.go_on_with_traces(steps);
         for (question, _) in self.pending_orders.take_back(|purpose| purpose.is(from, client)) {
@@ -325,6 +344,7 @@ impl<S> Control<S> {
 
     /// The console client cancels its order: what it has paused or suspended resumes.
     pub(crate) fn asker_cancels(&mut self, from: WorkerId, client: ClientKey) {
+        self.leave_switchover(from, client, true);
         let steps = self.tracers.cancel(ConsoleClient { at: from, client });
         self.go_on_with_traces(steps);
         let taken = self.take_back(&Refusal::canceled("canceling statement due to user request"), |asker, _| {
@@ -333,6 +353,7 @@ impl<S> Control<S> {
         for order in taken {
             match order {
                 Order::Pause(pause) => self.unpause(&pause.whose, "RESUME"),
+                Order::Hold(hold) => self.end_hold(&hold.name, "RELEASE"),
                 Order::Suspend => self.wake_up("RESUME"),
                 _ => {}
             }
@@ -340,10 +361,14 @@ impl<S> Control<S> {
     }
 
     /// Withdraws the matching orders and answers their clients with `why`.
-    fn take_back(&mut self, why: &Refusal, fits: impl Fn(ConsoleClient, &Order) -> bool) -> Vec<Order> {
+    pub(crate) fn take_back(&mut self, why: &Refusal, fits: impl Fn(ConsoleClient, &Order) -> bool) -> Vec<Order> {
         let taken = self.pending_orders.take_back(|purpose| match purpose {
             TaskPurpose::Console(asker, order) => fits(*asker, order),
-            TaskPurpose::Shutdown | TaskPurpose::Handover | TaskPurpose::TraceOver(_) => false,
+            TaskPurpose::Shutdown
+            | TaskPurpose::Handover
+            | TaskPurpose::TraceOver(_)
+            | TaskPurpose::Drain(_)
+            | TaskPurpose::EndLoans => false,
         });
         let mut orders = Vec::new();
         for (question, purpose) in taken {

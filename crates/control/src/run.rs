@@ -21,6 +21,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
+use crate::clusters::{Means, Sessions};
 use crate::control::Control;
 use crate::event::{Event, Signal};
 use crate::hands::Clocks;
@@ -136,6 +137,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let (in_force, active) = watch::channel(Arc::clone(&control.hands.active));
     let served = http::serve(http, asks, active);
     let mut askers = Askers::default();
+    let sessions = Sessions::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
         let event = tokio::select! {
@@ -154,6 +156,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         control.handle(clock.now(), event);
         if !Arc::ptr_eq(&control.hands.active, &in_force.borrow()) {
             in_force.send_replace(Arc::clone(&control.hands.active));
+            sessions.keep(|cluster, number| control.has_machine(cluster, number));
         }
         while let Some((number, answer)) = control.next_http_answer() {
             askers.answer(number, answer);
@@ -178,6 +181,16 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             if let Err(why) = hashings::put(derivation, move |hashed| drop(hashes.send((from, asker, hashed)))) {
                 control.handle(clock.now(), Event::Hashed { from, asker, hashed: Err(why) });
             }
+        }
+        while let Some(task) = control.next_cluster_task() {
+            let active = &control.hands.active;
+            let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
+            let (tls_mode, demand) = (active.settings.server_tls_sslmode, active.tls.demand.clone());
+            let (sessions, means) = (sessions.clone(), Means { tls_mode, demand, resolver });
+            questions.spawn(async move {
+                let (id, event) = sessions.carry_out(task, means).await;
+                Event::Cluster { id, event }
+            });
         }
         if let Some(transfer) = control.next_transfer() {
             start_transfer(transfer, &reporter);

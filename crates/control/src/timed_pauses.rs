@@ -1,4 +1,4 @@
-//! Pauses that end by themselves: `PAUSE db FOR n`.
+//! Pauses and holds that end by themselves: `PAUSE db FOR n`, `HOLD db`.
 //!
 //! Always true: of one database, and of all together, the last order counts; there are no more of them than standing pauses.
 //! Not here: what a pause does (`worker::letters::Standing`), ending it (`orders`).
@@ -28,11 +28,8 @@ impl TimedPauses {
     }
 
     /// Forgets the pauses that do not stand any longer.
-    pub(crate) fn keep(&mut self, standing: &Standing) {
-        self.0.retain(|whose, _| match whose {
-            Some(name) => standing.paused.contains(name),
-            None => standing.is_paused,
-        });
+    pub(crate) fn keep(&mut self, stands: impl Fn(&Whose) -> bool) {
+        self.0.retain(|whose, _| stands(whose));
     }
 
     /// Removes and returns a pause whose time is over, and its seconds.
@@ -106,7 +103,7 @@ mod tests {
         assert_eq!(pauses.until(&standing, "b"), Some(Time::from_secs(17)));
         let standing = begin(&mut pauses, Some("a"), None);
         assert_eq!(pauses.until(&standing, "a"), None, "its own pause lasts until RESUME");
-        pauses.keep(&Standing::default());
+        pauses.keep(|_| false);
         assert_eq!(pauses.next_deadline(), None);
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::Id;
 use worker::letters::{Shutdown, Traced, Whose};
 
-use super::pause::Pause;
+use super::pause::{Hold, Pause};
 use super::trace::Trace;
 use super::{Refusal, pause, trace};
 
@@ -24,6 +24,17 @@ pub(crate) enum Order {
     Pause(Pause),
     /// End a pause.
     Resume(Whose),
+    /// Hold the clients of a database; answered when no server is lent.
+    Hold(Hold),
+    /// End a hold.
+    Release(Arc<str>),
+    /// Make another member of a cluster its primary; answered when it is.
+    Switchover {
+        /// The cluster; not needed if there is only one.
+        cluster: Option<Arc<str>>,
+        /// The member, by its host and port or its name for Patroni; `None` for the one that has received most.
+        to: Option<Arc<str>>,
+    },
     /// Suspend all workers; answered when they are suspended.
     Suspend,
     /// Hand everything over to a new process that uses this version of the dialogue.
@@ -79,6 +90,12 @@ pub(crate) fn hear(verb: &str, object: Option<&str>) -> Heard {
         },
         ("PAUSE", _) => Heard::Order(Order::Pause(Pause::until_resume(whose()))),
         ("RESUME", _) => Heard::Order(Order::Resume(whose())),
+        ("HOLD", _) => match whose() {
+            Some(name) => Heard::Order(Order::Hold(Hold { name, seconds: None })),
+            None => Heard::Refused(Refusal::new("a database is required").hinted(pause::HOLD_USAGE)),
+        },
+        ("RELEASE", _) => named(Order::Release),
+        ("SWITCHOVER", _) => Heard::Order(Order::Switchover { cluster: whose(), to: None }),
         ("RECONNECT", _) => Heard::Order(Order::Reconnect(whose())),
         ("WAIT_CLOSE", _) => Heard::Order(Order::WaitClose(whose())),
         ("KILL", _) => Heard::Order(Order::Kill(whose())),
@@ -106,15 +123,18 @@ impl Order {
             | Self::Reconnect(whose)
             | Self::WaitClose(whose)
             | Self::Kill(whose) => whose.clone(),
-            Self::Disable(name) | Self::Enable(name) | Self::Trace(Trace { traced: Traced::Database(name), .. }) => {
-                Some(name.clone())
-            }
+            Self::Disable(name)
+            | Self::Enable(name)
+            | Self::Release(name)
+            | Self::Hold(Hold { name, .. })
+            | Self::Trace(Trace { traced: Traced::Database(name), .. }) => Some(name.clone()),
             Self::Reload
             | Self::Shutdown(_)
             | Self::Suspend
             | Self::Takeover(_)
             | Self::KillClient(_)
             | Self::Trace(_)
+            | Self::Switchover { .. }
             | Self::Set { .. } => None,
         }
     }
@@ -126,6 +146,9 @@ impl Order {
             Self::Shutdown(_) => "SHUTDOWN",
             Self::Pause(_) => "PAUSE",
             Self::Resume(_) => "RESUME",
+            Self::Hold(_) => "HOLD",
+            Self::Release(_) => "RELEASE",
+            Self::Switchover { .. } => "SWITCHOVER",
             Self::Suspend => "SUSPEND",
             Self::Takeover(_) => "TAKEOVER",
             Self::Reconnect(_) => "RECONNECT",
@@ -148,10 +171,19 @@ impl fmt::Display for Order {
             Self::Shutdown(Shutdown::WaitForServers) => f.write_str("SHUTDOWN WAIT_FOR_SERVERS"),
             Self::Shutdown(Shutdown::WaitForClients) => f.write_str("SHUTDOWN WAIT_FOR_CLIENTS"),
             Self::Pause(pause) => write!(f, "{pause}"),
+            Self::Hold(hold) => write!(f, "{hold}"),
+            Self::Switchover { cluster, to } => {
+                f.write_str(verb)?;
+                if let Some(name) = cluster {
+                    write!(f, " '{}'", name.escape_debug())?;
+                }
+                to.as_ref().map_or(Ok(()), |to| write!(f, " TO '{}'", to.escape_debug()))
+            }
             Self::Resume(Some(name))
             | Self::Reconnect(Some(name))
             | Self::WaitClose(Some(name))
             | Self::Kill(Some(name))
+            | Self::Release(name)
             | Self::Disable(name)
             | Self::Enable(name) => write!(f, "{verb} '{}'", name.escape_debug()),
             Self::KillClient(number) => write!(f, "{verb} {}", Id::Client(*number)),
@@ -195,6 +227,15 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry { usage: "RESUME [<db>]", doc: "Ends a pause." },
     Entry {
+        usage: pause::HOLD_USAGE,
+        doc: "Holds the clients of a database while its primary restarts or changes: new transactions wait, open ones end. Completes when no server is in use. The hold ends by `RELEASE`, or by itself after `n` seconds (600 at most; the `hold_timeout` of its cluster, or 30), also if the console that ordered it has gone.",
+    },
+    Entry { usage: "RELEASE <db>", doc: "Ends a hold." },
+    Entry {
+        usage: SWITCHOVER_USAGE,
+        doc: "Makes another member of a cluster its primary, while clients are held: a checkpoint, the end of open transactions, the replay of all that was written, then Patroni's switchover, or `demote_command` and a promotion. Completes when the new primary accepts writes; if a step fails, clients go on at the old one. Without a member, the one that has received most of the log is taken. A cancel request gives up. See [High availability](../operating/high-availability.md#a-planned-switchover).",
+    },
+    Entry {
         usage: "SUSPEND",
         doc: "Suspends everything: no client is accepted, no request is read, and output that is due is sent. Completes when nothing is under way, or after `suspend_timeout`. `RESUME` ends it.",
     },
@@ -223,6 +264,9 @@ pub(crate) const CATALOG: &[Entry] = &[
         doc: "Ends the process when all servers have been given back, or when all clients have disconnected.",
     },
 ];
+
+/// The syntax.
+pub(super) const SWITCHOVER_USAGE: &str = "SWITCHOVER [<cluster>] [TO <member>]";
 
 const WAYS: [(&str, Shutdown); 2] =
     [("WAIT_FOR_SERVERS", Shutdown::WaitForServers), ("WAIT_FOR_CLIENTS", Shutdown::WaitForClients)];

@@ -1,5 +1,5 @@
-//! The grammar of console commands: `WORD [WORD] [;]`, `SHOW WORD EXTENDED [;]`, `SET key[.key] =|TO value [;]`, `PAUSE [WORD] FOR text [;]` and
-//! `TRACE WORD name [FOR WORD [WORD]] [;]`.
+//! The grammar of console commands: `WORD [WORD] [;]`, `SHOW WORD EXTENDED [;]`, `SET key[.key] =|TO value [;]`, `PAUSE|HOLD [WORD] FOR text
+//! [;]`, `SWITCHOVER [WORD] TO member [;]` and `TRACE WORD name [FOR WORD [WORD]] [;]`.
 //!
 //! Always true: a text that is not exactly of this shape is no command. Case is kept, and the readers of the tree
 //! compare without regard to case; quotes are removed.
@@ -27,12 +27,21 @@ pub(crate) enum Tree {
         /// The value.
         value: String,
     },
-    /// `PAUSE` with `FOR`.
-    Pause {
+    /// `PAUSE` or `HOLD` with `FOR`.
+    Timed {
+        /// The verb.
+        verb: String,
         /// The database.
         object: Option<String>,
         /// All that follows `FOR`.
         lasts: String,
+    },
+    /// `SWITCHOVER` with a target.
+    Switchover {
+        /// The cluster.
+        cluster: Option<String>,
+        /// The member.
+        to: String,
     },
     /// `TRACE` with a name.
     Trace {
@@ -61,7 +70,8 @@ pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
         .words()
         .or_else(|| reader.extended())
         .or_else(|| reader.set())
-        .or_else(|| reader.pause())
+        .or_else(|| reader.timed())
+        .or_else(|| reader.switchover())
         .or_else(|| reader.trace())
         .ok_or(Misread::Shape)?;
     let fits = match &tree {
@@ -70,7 +80,10 @@ pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
         }
         Tree::Extended { subject } => subject.len() < KEY_BYTES,
         Tree::Set { key, value } => key.len() < KEY_BYTES && value.len() < VALUE_BYTES,
-        Tree::Pause { object, lasts } => {
+        Tree::Switchover { cluster, to } => {
+            cluster.as_ref().is_none_or(|cluster| cluster.len() < KEY_BYTES) && to.len() < VALUE_BYTES
+        }
+        Tree::Timed { object, lasts, .. } => {
             object.as_ref().is_none_or(|object| object.len() < KEY_BYTES) && lasts.len() < VALUE_BYTES
         }
         Tree::Trace { name, .. } => name.len() < VALUE_BYTES,
@@ -145,19 +158,50 @@ impl Reader<'_> {
         number.chars().all(is_digit).then(|| format!("{sign}{number}"))
     }
 
-    fn pause(mut self) -> Option<Tree> {
+    fn timed(mut self) -> Option<Tree> {
         self.blanks();
         let verb = self.word()?;
-        if !verb.eq_ignore_ascii_case("pause") || !self.blanks() {
+        let is_timed = verb.eq_ignore_ascii_case("pause") || verb.eq_ignore_ascii_case("hold");
+        if !is_timed || !self.blanks() {
             return None;
         }
         // A database may have the name `for`, too.
         let mut named = self;
         let object = named.object().filter(|_| named.blanks());
         match object.and_then(|object| Some((object, named.after_for()?))) {
-            Some((object, lasts)) => Some(Tree::Pause { object: Some(object), lasts }),
-            None => self.after_for().map(|lasts| Tree::Pause { object: None, lasts }),
+            Some((object, lasts)) => Some(Tree::Timed { verb, object: Some(object), lasts }),
+            None => self.after_for().map(|lasts| Tree::Timed { verb, object: None, lasts }),
         }
+    }
+
+    fn switchover(mut self) -> Option<Tree> {
+        self.blanks();
+        if !self.word()?.eq_ignore_ascii_case("switchover") || !self.blanks() {
+            return None;
+        }
+        // A cluster may have the name `to`, too.
+        let mut named = self;
+        let cluster = named.object().filter(|_| named.blanks());
+        match cluster.and_then(|cluster| Some((cluster, named.target()?))) {
+            Some((cluster, to)) => Some(Tree::Switchover { cluster: Some(cluster), to }),
+            None => self.target().map(|to| Tree::Switchover { cluster: None, to }),
+        }
+    }
+
+    /// Returns the member behind the word `TO`: a name, or a host and a port.
+    fn target(mut self) -> Option<String> {
+        let is_to = !self.rest.starts_with('"') && self.word()?.eq_ignore_ascii_case("to") && self.blanks();
+        is_to.then_some(())?;
+        let to = match self.rest.chars().next()? {
+            '"' | '\'' => self.name()?,
+            _ => {
+                let end = self.rest.find(|c: char| BLANKS.contains(&c) || c == ';').unwrap_or(self.rest.len());
+                let (to, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                to.to_owned()
+            }
+        };
+        (self.is_end() && !to.is_empty()).then_some(to)
     }
 
     /// Returns everything behind the word `FOR`, without a final semicolon.
@@ -365,10 +409,12 @@ mod tests {
     #[test]
     fn a_pause_has_a_database_or_none_and_perhaps_how_long_it_lasts() {
         let pause = |object: Option<&str>, lasts: &str| {
-            Ok(Tree::Pause { object: object.map(str::to_owned), lasts: lasts.to_owned() })
+            let (verb, object) = ("PAUSE".to_owned(), object.map(str::to_owned));
+            let tree = Tree::Timed { verb, object, lasts: lasts.to_owned() };
+            Ok(tree)
         };
         assert_eq!(parse("PAUSE shop FOR 30"), pause(Some("shop"), "30"));
-        assert_eq!(parse(" pause \"a b\"\tfor 30 seconds ; "), pause(Some("a b"), "30 seconds"));
+        assert_eq!(parse(" PAUSE \"a b\"\tfor 30 seconds ; "), pause(Some("a b"), "30 seconds"));
         assert_eq!(parse("PAUSE FOR 30;"), pause(None, "30"));
         assert_eq!(parse("PAUSE for FOR 30"), pause(Some("for"), "30"));
         assert_eq!(parse("PAUSE \"for\" for 30"), pause(Some("for"), "30"));
@@ -390,6 +436,23 @@ mod tests {
         }
         assert_eq!(parse(&format!("PAUSE a FOR {}", "1".repeat(256))), Err(Misread::TooLong));
         assert_eq!(parse(&format!("PAUSE {} FOR 1", "x".repeat(64))), Err(Misread::TooLong));
+    }
+
+    #[test]
+    fn a_switchover_has_a_cluster_or_none_and_perhaps_a_target() {
+        let switchover = |cluster: Option<&str>, to: &str| {
+            Ok(Tree::Switchover { cluster: cluster.map(str::to_owned), to: to.to_owned() })
+        };
+        assert_eq!(parse("SWITCHOVER main TO 10.0.0.2:5432;"), switchover(Some("main"), "10.0.0.2:5432"));
+        assert_eq!(parse("switchover to node-b"), switchover(None, "node-b"));
+        assert_eq!(parse("SWITCHOVER \"a b\" to 'c''d' ; "), switchover(Some("a b"), "c'd"));
+        assert_eq!(parse("SWITCHOVER to TO b"), switchover(Some("to"), "b"));
+        assert_eq!(parse("SWITCHOVER main"), words("SWITCHOVER", Some("main")));
+        assert_eq!(parse("SWITCHOVER"), words("SWITCHOVER", None));
+        for text in ["SWITCHOVER main TO", "SWITCHOVER a b", "SWITCHOVER main TO b c", "SWITCHOVER a TO ''"] {
+            let is_words = parse(text).is_ok_and(|tree| matches!(tree, Tree::Words { .. }));
+            assert!(parse(text).is_err() || is_words, "{text:?}");
+        }
     }
 
     #[test]

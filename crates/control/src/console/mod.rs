@@ -26,7 +26,7 @@ pub(crate) use act::Order;
 pub(crate) use answer::{Answer, Notice, write_line};
 pub(crate) use concealed::speaks_of_password;
 pub(crate) use happening::{line as happening_line, text_without_values};
-pub(crate) use pause::Pause;
+pub(crate) use pause::{Hold, Pause};
 pub use reference::reference;
 pub use refusals::reference as errors_reference;
 pub(crate) use session::Next;
@@ -90,6 +90,8 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
     let tree = grammar::parse(query).map_err(|misread| match misread {
         Misread::Shape if is_verb(query, TRACE) => invalid().hinted(trace::USAGE),
         Misread::Shape if is_verb(query, "PAUSE") => invalid().hinted(pause::USAGE),
+        Misread::Shape if is_verb(query, "HOLD") => invalid().hinted(pause::HOLD_USAGE),
+        Misread::Shape if is_verb(query, "SWITCHOVER") => invalid().hinted(act::SWITCHOVER_USAGE),
         Misread::Shape => invalid(),
         Misread::TooLong => Refusal::new("bad arguments"),
     })?;
@@ -114,11 +116,18 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
             Heard::Refused(refusal) => Err(refusal),
             Heard::Order(order) => Ok(Command::Order(order)),
         },
-        Tree::Pause { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
-        Tree::Pause { object, lasts } => {
+        Tree::Timed { .. } | Tree::Switchover { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
+        Tree::Timed { verb, object, lasts } => {
             // As in PgBouncer, an empty quoted name counts as no object.
             let whose = object.filter(|object| !object.is_empty()).map(Arc::from);
-            Pause::timed(whose, &lasts).map(|pause| Command::Order(Order::Pause(pause)))
+            match verb.eq_ignore_ascii_case("PAUSE") {
+                true => Pause::timed(whose, &lasts).map(|pause| Command::Order(Order::Pause(pause))),
+                false => Hold::timed(whose, &lasts).map(|hold| Command::Order(Order::Hold(hold))),
+            }
+        }
+        Tree::Switchover { cluster, to } => {
+            let (cluster, to) = (cluster.filter(|cluster| !cluster.is_empty()).map(Arc::from), Some(to.into()));
+            Ok(Command::Order(Order::Switchover { cluster, to }))
         }
         Tree::Set { key, .. } if is_of_a_session(&key, right) => Ok(Command::SetParameter),
         Tree::Set { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
@@ -263,7 +272,7 @@ impl Refusal {
     }
 
     /// A refusal for the extended protocol, with PostgreSQL's SQLSTATE and text.
-    fn coded(sqlstate: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn coded(sqlstate: &'static str, text: impl Into<String>) -> Self {
         Self { sqlstate, ..Self::new(text) }
     }
 

@@ -1,9 +1,10 @@
-//! `PAUSE`: the database, and for how long.
+//! `PAUSE` and `HOLD`: the database, and for how long.
 //!
-//! Always true: a pause with a time ends.
+//! Always true: a pause with a time ends, and so does each hold.
 //! Not here: carrying it out (`crate::orders`), its end (`crate::timed_pauses`).
 
 use std::fmt;
+use std::sync::Arc;
 
 use worker::letters::Whose;
 
@@ -26,16 +27,51 @@ impl Pause {
 
     /// Parses what follows `FOR`.
     pub(super) fn timed(whose: Whose, lasts: &str) -> Result<Self, Refusal> {
-        let (count, unit) = lasts.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((lasts, UNITS[0]));
-        let is_unit = UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit.trim_ascii()));
-        let is_number = count.bytes().all(|byte| byte.is_ascii_digit());
-        match count.parse() {
-            Ok(seconds @ 1..=SECONDS_MAX) if is_number && is_unit => Ok(Self { whose, seconds: Some(seconds) }),
-            _ => {
-                let text = format!("PAUSE cannot last \"{}\"", lasts.escape_debug());
-                Err(Refusal::coded("22023", text).hinted(format!("{USAGE}, with n from 1 to {SECONDS_MAX}")))
-            }
-        }
+        let seconds =
+            seconds_of("PAUSE", lasts, SECONDS_MAX).map_err(|refusal| refusal.hinted(hint(USAGE, SECONDS_MAX)))?;
+        Ok(Self { whose, seconds: Some(seconds) })
+    }
+}
+
+/// A hold that is to begin: a pause for a switchover or a restart of the primary, which always ends by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Hold {
+    /// The database.
+    pub(crate) name: Arc<str>,
+    /// After how many seconds it ends by itself; `None`: after the `hold_timeout` of its cluster, or 30 seconds.
+    pub(crate) seconds: Option<u64>,
+}
+
+impl Hold {
+    /// Parses what follows `FOR`.
+    pub(super) fn timed(whose: Whose, lasts: &str) -> Result<Self, Refusal> {
+        let name = whose.ok_or_else(|| Refusal::new("a database is required").hinted(HOLD_USAGE))?;
+        let seconds =
+            seconds_of("HOLD", lasts, HOLD_MAX).map_err(|refusal| refusal.hinted(hint(HOLD_USAGE, HOLD_MAX)))?;
+        Ok(Self { name, seconds: Some(seconds) })
+    }
+}
+
+/// Formats the command as it is logged.
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HOLD '{}'", self.name.escape_debug())?;
+        self.seconds.map_or(Ok(()), |seconds| write!(f, " FOR {seconds} SECONDS"))
+    }
+}
+
+fn hint(usage: &str, most: u64) -> String {
+    format!("{usage}, with n from 1 to {most}")
+}
+
+/// Parses what follows `FOR`.
+fn seconds_of(verb: &str, lasts: &str, most: u64) -> Result<u64, Refusal> {
+    let (count, unit) = lasts.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((lasts, UNITS[0]));
+    let is_unit = UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit.trim_ascii()));
+    let is_number = count.bytes().all(|byte| byte.is_ascii_digit());
+    match count.parse() {
+        Ok(seconds) if is_number && is_unit && (1..=most).contains(&seconds) => Ok(seconds),
+        _ => Err(Refusal::coded("22023", format!("{verb} cannot last \"{}\"", lasts.escape_debug()))),
     }
 }
 
@@ -55,6 +91,10 @@ const UNITS: [&str; 3] = ["SECONDS", "SECOND", "S"];
 pub(super) const USAGE: &str = "PAUSE [<db>] [FOR <n> [SECONDS]]";
 /// A day: who pauses for longer does not want the pause to end by itself.
 const SECONDS_MAX: u64 = 86_400;
+/// The syntax.
+pub(super) const HOLD_USAGE: &str = "HOLD <db> [FOR <n> [SECONDS]]";
+/// Nobody wants clients to wait for longer.
+const HOLD_MAX: u64 = 600;
 
 #[cfg(test)]
 mod tests {

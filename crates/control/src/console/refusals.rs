@@ -57,7 +57,7 @@ const CATALOG: &[Entry] = &[
     entry(
         "08P01",
         "already suspended/paused",
-        "`PAUSE`, `KILL`, `SUSPEND` or an online restart, while everything is paused or suspended.",
+        "`PAUSE`, `HOLD`, `KILL`, `SUSPEND`, `SWITCHOVER` or an online restart, while everything is paused or suspended.",
     ),
     entry(
         "08P01",
@@ -76,7 +76,21 @@ const CATALOG: &[Entry] = &[
         "cannot {do that to} admin db: pgbouncer",
         "The command does not apply to the console's own database.",
     ),
-    entry("08P01", "a database is required", "`DISABLE` or `ENABLE` without a database."),
+    entry("08P01", "a database is required", "`DISABLE`, `ENABLE`, `HOLD` or `RELEASE` without a database."),
+    entry("08P01", "database {name} is not held", "`RELEASE` of a database that is not held."),
+    entry("08P01", "no such cluster: {name}", "The configuration has no such cluster."),
+    entry("08P01", "a cluster is required: {names}", "`SWITCHOVER` without a cluster, while there are several."),
+    entry("08P01", "there is no cluster in the configuration", "`SWITCHOVER` without a section `[clusters]`."),
+    entry(
+        "08P01",
+        "cannot suspend while clients are held",
+        "`SUSPEND` or an online restart during a switchover or a `HOLD`.",
+    ),
+    entry(
+        "55000",
+        "no switchover: {why}",
+        "The switchover could not begin, or a step has failed; clients go on at the primary as it was. The log tells each step.",
+    ),
     entry(
         "08P01",
         "invalid client pointer supplied",

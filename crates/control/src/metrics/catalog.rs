@@ -11,7 +11,7 @@ use measure::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, Login
 use protocol::state::PROBED;
 use worker::letters::{Evicted, PoolMeasures, PoolRow, Snapshot, Totals};
 
-use super::{Metric, MetricKind, Sample, Value, failures};
+use super::{Metric, MetricKind, Sample, Value, clusters, failures};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::View;
 use crate::history::gather;
@@ -307,6 +307,9 @@ pub(crate) const CATALOG: &[Metric] = &[
             })
         },
     },
+    clusters::CLUSTER_STATE,
+    clusters::CLUSTER_MEMBER_ROLE,
+    clusters::CLUSTER_MEMBER_LAG,
     failures::HOST_REACHABLE,
     failures::HOST_STATE_SECONDS,
     failures::HOST_ROLE,

@@ -8,6 +8,7 @@
 mod alerts;
 mod board;
 mod catalog;
+mod clusters;
 mod encode;
 mod failures;
 mod pgbouncer;

@@ -8,29 +8,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
-use hyper::client::conn::http1;
+use axum::body::Body;
 use hyper::header::{self, HeaderMap};
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
-use reactor::tls::{Check, Demand, DemandParts, TermsText};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::{JoinSet, spawn_blocking};
-use tokio_rustls::TlsConnector;
+use tokio::task::spawn_blocking;
 use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::encode::encode;
 use super::exporter::{Posted, Posting};
-use crate::source::words_of;
-use crate::tls::systems_authorities;
+use crate::http_client::{HttpConnection, demand, plain};
 
 /// Posts a batch.
 pub(crate) async fn post(posting: Posting) -> Posted {
     let prepared = spawn_blocking(move || {
         let hostname = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-        let tls = if posting.endpoint.is_tls { Some(demand(posting.ca_file.as_deref())?) } else { None };
+        let tls = demand(&posting.endpoint, "otlp_ca_file", posting.ca_file.as_deref())?;
         Ok::<_, String>((encode(&posting, &hostname), tls, posting))
     });
     let (body, tls, posting) = match prepared.await {
@@ -49,53 +41,17 @@ fn again(why: String) -> Posted {
     Posted::Again { after: None, why }
 }
 
-/// Returns the TLS requirements for a collector.
-fn demand(ca_file: Option<&str>) -> Result<Arc<ClientConfig>, String> {
-    let authorities = match ca_file {
-        Some(path) => {
-            std::fs::read(path).map_err(|error| format!("otlp_ca_file: failed to open {path}: {}", words_of(&error)))?
-        }
-        None => systems_authorities().ok_or("its certificate cannot be verified: otlp_ca_file is not set")?,
-    };
-    let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
-    let parts = DemandParts { check: Check::ChainAndName, authorities: Some(&authorities), own: None, terms };
-    let demand = Demand::new(&parts)?.ok_or("no protocol of TLS is left")?;
-    Ok(demand.without_alpn())
-}
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-async fn connect(posting: &Posting, tls: Option<Arc<ClientConfig>>) -> Result<Box<dyn Stream>, String> {
-    let (host, port) = (&*posting.endpoint.host, posting.endpoint.port);
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| words_of(&error))?;
-    let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return Ok(Box::new(stream)) };
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("\"{host}\" is no name of a host"))?;
-    let secured = TlsConnector::from(tls).connect(name, stream).await;
-    Ok(Box::new(secured.map_err(|error| words_of(&error))?))
-}
-
 async fn deliver(posting: &Posting, body: Vec<u8>, tls: Option<Arc<ClientConfig>>) -> Result<Posted, String> {
-    let words = |error: hyper::Error| error.to_string();
     let mut request = Request::post(&*posting.endpoint.target)
-        .header(header::HOST, posting.endpoint.authority())
-        .header(header::USER_AGENT, concat!("trunkline/", env!("CARGO_PKG_VERSION")))
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::CONNECTION, "close");
     for (key, value) in posting.headers.iter() {
         request = request.header(key, value);
     }
     let request = request.body(Body::from(body)).map_err(|error| format!("it cannot be asked: {error}"))?;
-    let stream = connect(posting, tls).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
-    // The connection ends with this function on every path.
-    let mut carried = JoinSet::new();
-    carried.spawn(connection);
-    let response = sender.send_request(request).await.map_err(words)?;
-    let (head, body) = response.into_parts();
-    let answer = to_bytes(Body::new(body), ANSWER_BYTES_MAX).await.unwrap_or_default();
-    Ok(judge(head.status, &head.headers, &answer))
+    let mut connection = HttpConnection::open(&posting.endpoint, tls).await?;
+    let reply = connection.send(request, ANSWER_BYTES_MAX).await?;
+    Ok(judge(reply.status, &reply.headers, &reply.body))
 }
 
 /// Interprets the answer (OTLP specification, "OTLP/HTTP Response").
@@ -129,17 +85,10 @@ fn retry_after(text: &str, now: jiff::Timestamp) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(date.as_second() - now.as_second()).unwrap_or(0)))
 }
 
-/// Makes the text of a collector safe for a log line.
-fn plain(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control()).take(WORDS_MAX).collect()
-}
-
 /// Time limit for posting a batch.
 const POST_MAX: Duration = Duration::from_secs(10);
-/// Maximum size of the answer that is read,
+/// Maximum size of the answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// and the number of characters of its message that are logged.
-const WORDS_MAX: usize = 200;
 
 #[cfg(test)]
 mod tests {

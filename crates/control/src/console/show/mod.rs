@@ -9,6 +9,7 @@
 
 mod applications;
 mod churn;
+mod clusters;
 mod databases;
 mod events;
 mod fds;
@@ -30,6 +31,7 @@ mod users;
 mod view;
 mod waits;
 
+pub(crate) use clusters::state_of;
 pub(crate) use events::event_table;
 pub(crate) use hosts::hosts_with_state;
 pub(crate) use view::{Breadth, FOR_ADMINS, MEASURES_PART, NOTHING, Showing, Subject, View};
@@ -55,6 +57,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &pins::PIN_TOTALS,
     &pins::CHANNELS,
     &pins::LOCKS,
+    &clusters::CLUSTERS,
     &hosts::HOSTS,
     &hosts::DNS_HOSTS,
     &hosts::DNS_ZONES,
@@ -89,6 +92,7 @@ pub(crate) mod tests {
     use worker::letters::{DatabaseRow, PoolRow, RateLimits, Row, Snapshot, Standing, UserRow};
 
     use super::view::moment;
+    use crate::clusters::Clusters;
     use crate::console::table::{Cell, Column, Table};
     use crate::events::{EventKind, EventRecord, Events};
     use crate::hashings::Hashings;
@@ -198,6 +202,8 @@ pub(crate) mod tests {
     ) -> T {
         let (users, _) = UserFile::parse(users.as_bytes());
         let history = History::new(Time::from_secs(1));
+        let mut clusters = Clusters::default();
+        clusters.heed(Time::from_secs(1), settings);
         let mut zones = Zones::default();
         ["db.z.example", "b.z.example"].iter().for_each(|name| zones.know(base::WorkerId(0), &Arc::from(*name)));
         let now = Time::from_secs(11);
@@ -208,6 +214,7 @@ pub(crate) mod tests {
             users: &users,
             standing,
             timed_pauses: &TimedPauses::default(),
+            clusters: &clusters,
             is_suspended: false,
             shutdown: None,
             snapshots,
@@ -246,7 +253,7 @@ pub(crate) mod tests {
     #[test]
     fn every_row_of_every_subject_has_its_columns() {
         let settings = settings(
-            "[databases]\nd = host=a,b\n[peers]\n1 = host=a\n[rate_limits]\nr = events=logins rate=1\n[pgbouncer]\nauth_type=any\n",
+            "[databases]\nd = host=a,b\n[clusters]\nmain = hosts=a user=u\n[peers]\n1 = host=a\n[rate_limits]\nr = events=logins rate=1\n[pgbouncer]\nauth_type=any\n",
         );
         let entry = database(&settings, "d");
         let mut measured = pool_row("d", "u");

@@ -11,6 +11,7 @@ use config::{LoadBalance, Settings};
 use pool::{Mode, RateRow};
 use worker::letters::{Detail, Parts, Shutdown, Snapshot, Standing};
 
+use crate::clusters::Clusters;
 use crate::console::table::{Cell, Column, Table, text};
 use crate::events::Events;
 use crate::hashings::Hashings;
@@ -65,6 +66,8 @@ pub(crate) struct View<'v> {
     pub(crate) standing: &'v Standing,
     /// When pauses end by themselves.
     pub(crate) timed_pauses: &'v TimedPauses,
+    /// The clusters and their members.
+    pub(crate) clusters: &'v Clusters,
     /// Whether the workers are suspended.
     pub(crate) is_suspended: bool,
     /// A shutdown that waits, and for how long it has.

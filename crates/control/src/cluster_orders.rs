@@ -1,0 +1,191 @@
+//! What follows from the decisions about clusters, and the orders that hold clients: SWITCHOVER, HOLD, RELEASE.
+//!
+//! Always true: whoever orders a switchover is answered once, when it is over; a hold ends by itself.
+//! Not here: decisions about clusters (crate `cluster`), how a worker holds clients (`worker::upstream::primary`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::WorkerId;
+use cluster::{Event, Gate, News};
+use pool::ClientKey;
+use reactor::Level;
+use worker::letters::{Order as Task, ToWorker};
+
+use crate::clusters::{ClusterTask, Deed, MachineId};
+use crate::console::{self, Answer, Hold, Order, Refusal};
+use crate::control::{Control, TaskPurpose};
+use crate::events::{EventKind, EventRecord};
+use crate::pending_orders::ConsoleClient;
+
+impl<S> Control<S> {
+    /// Returns the next question to a host or an agent of a cluster, or the next step of a switchover;
+    /// [`crate::Event::Cluster`] must follow.
+    pub fn next_cluster_task(&mut self) -> Option<ClusterTask> {
+        self.clusters.next_task()
+    }
+
+    /// Whether a machine is still there.
+    pub(crate) fn has_machine(&self, cluster: &str, number: u64) -> bool {
+        self.clusters.has(cluster, number)
+    }
+
+    /// New settings are in force: their clusters are watched.
+    pub(crate) fn heed_clusters(&mut self) {
+        let changed = self.clusters.heed(self.hands.now.time, &self.hands.active.settings);
+        for cluster in &changed {
+            self.forget_drain(cluster);
+            if let Some(asker) = self.switchovers.remove(cluster) {
+                self.refuse(asker, failed("the cluster has changed in the configuration"));
+            }
+        }
+        // What was decided for other hosts holds no longer; a machine that is new decides anew.
+        if changed.iter().any(|cluster| self.hands.active.standing.gates.contains_key(cluster)) {
+            self.change_standing(|standing| standing.gates.retain(|cluster, _| !changed.contains(cluster)));
+        }
+    }
+
+    /// A question or a step has its outcome.
+    pub(crate) fn cluster_happens(&mut self, id: &MachineId, event: Event) {
+        let deeds = self.clusters.happens(self.hands.now.time, id, event);
+        self.do_for_cluster(&id.cluster, deeds);
+    }
+
+    /// Lets the machines look at the time.
+    pub(crate) fn tick_clusters(&mut self) {
+        for cluster in self.clusters.due(self.hands.now.time) {
+            let deeds = self.clusters.happens_to(self.hands.now.time, &cluster, Event::Tick);
+            self.do_for_cluster(&cluster, deeds);
+        }
+    }
+
+    fn do_for_cluster(&mut self, cluster: &Arc<str>, deeds: Vec<Deed>) {
+        for deed in deeds {
+            match deed {
+                Deed::Gate(gate) => self.set_gate(cluster, gate),
+                Deed::TryHosts => self.hands.post_all(|| ToWorker::TryHosts(Arc::clone(cluster))),
+                Deed::Drain(id) => self.give(&Task::AwaitDrained(Arc::clone(cluster)), TaskPurpose::Drain(id)),
+                Deed::EndLoans => self.give(&Task::EndLoans(Arc::clone(cluster)), TaskPurpose::EndLoans),
+                Deed::Tell(news) => self.tell_of_cluster(cluster, &news),
+                Deed::SwitchedOver(outcome) => {
+                    self.forget_drain(cluster);
+                    let Some(asker) = self.switchovers.remove(cluster) else { continue };
+                    match outcome {
+                        Ok(summary) => self.answer(asker, Answer::noted("SWITCHOVER", summary.to_string())),
+                        Err(why) => self.refuse(asker, failed(&why)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_gate(&mut self, cluster: &Arc<str>, gate: Gate) {
+        self.change_standing(|standing| drop(standing.gates.insert(Arc::clone(cluster), gate)));
+    }
+
+    fn tell_of_cluster(&mut self, cluster: &Arc<str>, news: &News) {
+        let line = format!("cluster {cluster}: {}", news.text);
+        let level = if news.is_warning { Level::Warning } else { Level::Log };
+        self.hands.log(level, format_args!("{line}"));
+        self.events.add(EventRecord::new(self.hands.now.wall, EventKind::Cluster, &line));
+        if let Some(asker) = self.switchovers.get(cluster) {
+            let mut bytes = Vec::new();
+            console::write_line(&mut bytes, &news.text);
+            self.hands.post(asker.at, ToWorker::ConsolePart { client: asker.client, bytes });
+        }
+    }
+
+    /// Nobody waits any more for clients of the primary of a cluster to be without servers.
+    fn forget_drain(&mut self, cluster: &Arc<str>) {
+        let is_it = |purpose: &TaskPurpose| matches!(purpose, TaskPurpose::Drain(id) if id.cluster == *cluster);
+        for (question, _) in self.pending_orders.take_back(is_it) {
+            self.hands.post_all(|| ToWorker::ForgetOrder { question });
+        }
+    }
+
+    /// Begins a SWITCHOVER.
+    pub(crate) fn begin_switchover(
+        &mut self,
+        asker: ConsoleClient,
+        cluster: Option<&str>,
+        to: Option<Arc<str>>,
+    ) -> Result<(), Refusal> {
+        let cluster = self.clusters.find(cluster).map_err(Refusal::new)?;
+        if self.switchovers.contains_key(&cluster) {
+            return Err(failed("another switchover of the cluster is in progress"));
+        }
+        self.switchovers.insert(Arc::clone(&cluster), asker);
+        let deeds = self.clusters.happens_to(self.hands.now.time, &cluster, Event::Switchover(to));
+        self.do_for_cluster(&cluster, deeds);
+        Ok(())
+    }
+
+    /// The console client that has ordered a switchover gives it up, or has gone; then it goes on without him.
+    pub(crate) fn leave_switchover(&mut self, from: WorkerId, client: ClientKey, gives_up: bool) {
+        let is_his = |asker: &ConsoleClient| *asker == ConsoleClient { at: from, client };
+        let found = self.switchovers.iter().find(|(_, asker)| is_his(asker));
+        let Some(cluster) = found.map(|(cluster, _)| Arc::clone(cluster)) else { return };
+        if gives_up {
+            let deeds = self.clusters.happens_to(self.hands.now.time, &cluster, Event::Cancel);
+            self.do_for_cluster(&cluster, deeds);
+        } else {
+            self.switchovers.remove(&cluster);
+        }
+    }
+
+    /// Begins a HOLD.
+    pub(crate) fn hold(&mut self, asker: ConsoleClient, hold: &Hold) {
+        let settings = &self.hands.active.settings;
+        let cluster =
+            settings.database(&hold.name).and_then(|entry| settings.clusters.get(entry.cluster.as_ref()?).cloned());
+        let longest = cluster.map_or(HOLD_WITHOUT_CLUSTER, |cluster| cluster.hold_timeout).as_secs();
+        let seconds = hold.seconds.unwrap_or(longest);
+        self.timed_holds.begins(self.hands.now.time, &Some(Arc::clone(&hold.name)), Some(seconds));
+        self.change_standing(|standing| drop(standing.held.replace(Arc::clone(&hold.name))));
+        self.command(asker, Task::AwaitUnused(Some(Arc::clone(&hold.name))), Order::Hold(hold.clone()));
+    }
+
+    /// Carries out RELEASE.
+    pub(crate) fn release(&mut self, name: &Arc<str>) -> Result<(), Refusal> {
+        if !self.hands.active.standing.held.contains(name) {
+            return Err(Refusal::new(format!("database {name} is not held")));
+        }
+        self.end_hold(name, "RELEASE");
+        Ok(())
+    }
+
+    /// Ends a hold; a HOLD that still waits for completion is answered with an error that names `by`.
+    pub(crate) fn end_hold(&mut self, name: &Arc<str>, by: &str) {
+        self.timed_holds.ends(&Some(Arc::clone(name)));
+        self.change_standing(|standing| {
+            standing.held.remove(name);
+        });
+        let is_it = |order: &Order| matches!(order, Order::Hold(hold) if hold.name == *name);
+        self.take_back(&Refusal::canceled(&format!("HOLD was ended by {by}")), |_, order| is_it(order));
+    }
+
+    /// Ends the holds whose time is over.
+    pub(crate) fn end_timed_holds(&mut self) {
+        while let Some((Some(name), seconds)) = self.timed_holds.next_over(self.hands.now.time) {
+            let hold = Hold { name: Arc::clone(&name), seconds: Some(seconds) };
+            let line = format!("the time of {hold} is over, doing {}", Order::Release(Arc::clone(&name)));
+            self.hands.log(Level::Log, format_args!("{line}"));
+            let event = EventRecord::new(self.hands.now.wall, EventKind::Order, &line);
+            self.events.add(EventRecord { database: Arc::clone(&name), ..event });
+            self.end_hold(&name, "its time");
+        }
+    }
+
+    /// Whether clients are held, or are about to be, so that the process must not be suspended or handed over.
+    pub(crate) fn holds_somebody(&self) -> bool {
+        !self.hands.active.standing.held.is_empty() || self.clusters.is_switching_over(self.hands.now.time)
+    }
+}
+
+/// The refusal of a switchover that has not taken place.
+fn failed(why: &str) -> Refusal {
+    Refusal::coded("55000", format!("no switchover: {why}"))
+}
+
+/// How long a hold lasts if nobody says anything else.
+const HOLD_WITHOUT_CLUSTER: Duration = Duration::from_secs(30);

@@ -1,0 +1,217 @@
+//! The clusters: what their machines want done, and what follows from the outcomes.
+//!
+//! Always true: there is one machine for each cluster of the configuration; what was asked for a machine that has been replaced is
+//! not told to the next one.
+//! Not here: decisions (crate `cluster`), questions to hosts and to Patroni (`tasks`).
+
+mod patroni;
+mod session;
+mod tasks;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use base::Time;
+use cluster::{Cluster, Command, Event, Gate, News, State, Summary, Terms};
+use config::{LeaseFencing, Settings};
+
+pub(crate) use tasks::{Means, Sessions};
+
+pub use tasks::ClusterTask;
+
+/// Which machine: those of a cluster have different numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MachineId {
+    /// The cluster.
+    pub cluster: Arc<str>,
+    number: u64,
+}
+
+/// What the rest of the control thread has to do for a cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Deed {
+    /// Clients of the primary may write there from now on.
+    Gate(Gate),
+    /// The hosts of the cluster are tried now.
+    TryHosts,
+    /// Tell the machine when no client of the primary has a server.
+    Drain(MachineId),
+    /// End what is still open.
+    EndLoans,
+    /// Log it, and show it as an event.
+    Tell(News),
+    /// Answer who has ordered the switchover.
+    SwitchedOver(Result<Summary, String>),
+}
+
+/// A cluster and its machine.
+struct Running {
+    settings: Arc<config::Cluster>,
+    id: MachineId,
+    machine: Cluster,
+}
+
+/// All clusters.
+#[derive(Default)]
+pub(crate) struct Clusters {
+    running: BTreeMap<Arc<str>, Running>,
+    tasks: VecDeque<ClusterTask>,
+    numbers: u64,
+}
+
+impl Clusters {
+    /// Has the clusters of these settings watched, and no others. Returns the clusters whose machines are new or gone.
+    pub(crate) fn heed(&mut self, now: Time, settings: &Settings) -> Vec<Arc<str>> {
+        let clusters = &settings.clusters;
+        let mut changed: Vec<Arc<str>> =
+            self.running.keys().filter(|name| !clusters.contains_key(*name)).cloned().collect();
+        self.running.retain(|name, _| clusters.contains_key(name));
+        for (name, new) in clusters {
+            match self.running.get_mut(name) {
+                Some(running) if running.settings.is_checked_like(new) => {
+                    running.settings = Arc::clone(new);
+                    running.machine.set_terms(terms_of(new));
+                }
+                _ => {
+                    self.numbers += 1;
+                    let id = MachineId { cluster: Arc::clone(name), number: self.numbers };
+                    let members = new.hosts_with_ports().map(|(host, port)| host.at(port).into()).collect();
+                    let agents = new.patroni.iter().map(|agent| agent.authority().into()).collect();
+                    let machine = Cluster::new(now, terms_of(new), members, agents);
+                    self.running.insert(Arc::clone(name), Running { settings: Arc::clone(new), id, machine });
+                    changed.push(Arc::clone(name));
+                }
+            }
+        }
+        changed
+    }
+
+    /// Tells a machine of an event. Returns what is to be done for it.
+    pub(crate) fn happens(&mut self, now: Time, id: &MachineId, event: Event) -> Vec<Deed> {
+        match self.running.get_mut(&id.cluster).filter(|running| running.id == *id) {
+            Some(running) => running.handle(now, event, &mut self.tasks),
+            None => Vec::new(),
+        }
+    }
+
+    /// Tells the machine of a cluster of an event.
+    pub(crate) fn happens_to(&mut self, now: Time, cluster: &str, event: Event) -> Vec<Deed> {
+        match self.running.get_mut(cluster) {
+            Some(running) => running.handle(now, event, &mut self.tasks),
+            None => Vec::new(),
+        }
+    }
+
+    /// The clusters for which something is due.
+    pub(crate) fn due(&self, now: Time) -> Vec<Arc<str>> {
+        let is_due = |running: &Running| running.machine.next_deadline().is_some_and(|deadline| deadline <= now);
+        self.running.iter().filter(|(_, running)| is_due(running)).map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// When something is due.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.running.values().filter_map(|running| running.machine.next_deadline()).min()
+    }
+
+    /// The next question, or the next step of a switchover; its outcome must be told.
+    pub(crate) fn next_task(&mut self) -> Option<ClusterTask> {
+        self.tasks.pop_front()
+    }
+
+    /// The cluster that is meant by a name, or by none where there is one cluster.
+    ///
+    /// # Errors
+    /// There is none such; the names to choose from.
+    pub(crate) fn find(&self, name: Option<&str>) -> Result<Arc<str>, String> {
+        let names = || self.running.keys().map(|name| &**name).collect::<Vec<_>>().join(", ");
+        match name {
+            Some(name) => match self.running.get_key_value(name) {
+                Some((name, _)) => Ok(Arc::clone(name)),
+                None => Err(format!("no such cluster: {name}")),
+            },
+            None if self.running.is_empty() => Err("there is no cluster in the configuration".to_owned()),
+            None if self.running.len() > 1 => Err(format!("a cluster is required: {}", names())),
+            None => Ok(self.running.keys().next().cloned().unwrap_or_default()),
+        }
+    }
+
+    /// The clusters with their machines.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&Arc<str>, &Cluster)> {
+        self.running.iter().map(|(name, running)| (name, &running.machine))
+    }
+
+    /// Whether a machine is still there.
+    pub(crate) fn has(&self, cluster: &str, number: u64) -> bool {
+        self.running.get(cluster).is_some_and(|running| running.id.number == number)
+    }
+
+    /// Whether clients of a cluster are held for a switchover.
+    pub(crate) fn is_switching_over(&self, now: Time) -> bool {
+        let is_held = |state| matches!(state, State::Draining | State::Hold);
+        self.running
+            .values()
+            .any(|running| running.machine.waits_for().is_some() || is_held(running.machine.state(now)))
+    }
+}
+
+impl Running {
+    fn handle(&mut self, now: Time, event: Event, tasks: &mut VecDeque<ClusterTask>) -> Vec<Deed> {
+        let mut commands = Vec::new();
+        self.machine.handle(now, event, &mut commands);
+        let (id, cluster) = (&self.id, &self.settings);
+        let mut deeds = Vec::new();
+        for command in commands {
+            let task = match command {
+                Command::Gate(gate) => {
+                    deeds.push(Deed::Gate(gate));
+                    continue;
+                }
+                Command::TryHosts => {
+                    deeds.push(Deed::TryHosts);
+                    continue;
+                }
+                Command::Drain => {
+                    deeds.push(Deed::Drain(id.clone()));
+                    continue;
+                }
+                Command::EndLoans => {
+                    deeds.push(Deed::EndLoans);
+                    continue;
+                }
+                Command::Tell(news) => {
+                    deeds.push(Deed::Tell(news));
+                    continue;
+                }
+                Command::SwitchedOver(outcome) => {
+                    deeds.push(Deed::SwitchedOver(outcome));
+                    continue;
+                }
+                Command::Check(member) => tasks::Work::Check { member },
+                Command::AskAgent(agent) => tasks::Work::AskAgent { agent },
+                Command::Checkpoint(member) => tasks::Work::Checkpoint { member },
+                Command::AskSwitchover { agent, from, to } => tasks::Work::AskSwitchover { agent, from, to },
+                Command::Demote { from, to } => tasks::Work::Demote { from, to },
+                Command::Promote(member) => tasks::Work::Promote { member },
+            };
+            tasks.push_back(ClusterTask { id: id.clone(), cluster: Arc::clone(cluster), work: task });
+        }
+        deeds
+    }
+}
+
+fn terms_of(cluster: &config::Cluster) -> Terms {
+    Terms {
+        check_interval: cluster.check_interval,
+        hold_timeout: cluster.hold_timeout,
+        drain_timeout: cluster.drain_timeout,
+        is_fencing: cluster.lease_fencing == LeaseFencing::Auto,
+        can_demote: cluster.demote_command.is_some(),
+    }
+}
+
+impl fmt::Debug for Clusters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.running.keys()).finish()
+    }
+}

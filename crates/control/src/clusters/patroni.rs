@@ -1,0 +1,164 @@
+//! Patroni's REST interface: `GET /cluster`, `/leader` and `/config`, `POST /switchover`.
+//!
+//! Always true: the words of old and of new versions are understood; of an answer at most [`ANSWER_BYTES_MAX`] bytes are read.
+//! Not here: what an answer is worth (`cluster`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster::{AgentAnswer, AgentMember};
+use config::Cluster;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
+use hyper::{Method, Request, StatusCode};
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use crate::http_client::{HttpConnection, HttpReply, demand, plain};
+
+/// Asks an agent for the cluster, whether its own member holds the leader lock, and how long that lasts.
+///
+/// # Errors
+/// Why there is no answer, in words.
+pub(super) async fn ask(cluster: Arc<Cluster>, agent: usize) -> Result<AgentAnswer, String> {
+    let mut connection = open(Arc::clone(&cluster), agent).await?;
+    // The lock is asked for first: its confirmation counts from the time at which the question was put.
+    let leader = connection.send(request(&cluster, Method::GET, "/leader", None)?, ANSWER_BYTES_MAX).await?;
+    let view = connection.send(request(&cluster, Method::GET, "/cluster", None)?, ANSWER_BYTES_MAX).await?;
+    let config = connection.send(request(&cluster, Method::GET, "/config", None)?, ANSWER_BYTES_MAX).await?;
+    let view = json_of("/cluster", &view)?;
+    // Without a configuration in its store Patroni answers 404; it works with the values of its own file then.
+    let config = json_of("/config", &config).unwrap_or_default();
+    answer(leader.status == StatusCode::OK, &view, &config)
+}
+
+/// Has an agent switch over.
+///
+/// # Errors
+/// Why it has not, in its words.
+pub(super) async fn switch_over(
+    cluster: Arc<Cluster>,
+    agent: usize,
+    from: Arc<str>,
+    to: Arc<str>,
+) -> Result<(), String> {
+    let mut connection = open(Arc::clone(&cluster), agent).await?;
+    let body = json!({ "leader": *from, "candidate": *to }).to_string();
+    let request = request(&cluster, Method::POST, "/switchover", Some(body))?;
+    let reply = connection.send(request, ANSWER_BYTES_MAX).await?;
+    match reply.status {
+        StatusCode::OK => Ok(()),
+        status => Err(format!("status {}: {}", status.as_u16(), plain(&String::from_utf8_lossy(&reply.body)))),
+    }
+}
+
+async fn open(cluster: Arc<Cluster>, agent: usize) -> Result<HttpConnection, String> {
+    let endpoint = Arc::clone(cluster.patroni.get(agent).ok_or("it is not there any more")?);
+    let tls = if endpoint.is_tls {
+        let (endpoint, ca_file) = (Arc::clone(&endpoint), cluster.patroni_ca_file.clone());
+        let prepared = spawn_blocking(move || demand(&endpoint, "patroni_ca_file", ca_file.as_deref()));
+        prepared.await.map_err(|error| error.to_string())??
+    } else {
+        None
+    };
+    HttpConnection::open(&endpoint, tls).await
+}
+
+fn request(cluster: &Cluster, method: Method, path: &str, body: Option<String>) -> Result<Request<Body>, String> {
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some((user, password)) = &cluster.patroni_login {
+        let login = STANDARD.encode(format!("{user}:{}", password.expose()));
+        request = request.header(AUTHORIZATION, format!("Basic {login}"));
+    }
+    if body.is_some() {
+        request = request.header(CONTENT_TYPE, "application/json");
+    }
+    request.body(body.map_or_else(Body::empty, Body::from)).map_err(|error| format!("it cannot be asked: {error}"))
+}
+
+fn json_of(path: &str, reply: &HttpReply) -> Result<Value, String> {
+    if !reply.status.is_success() {
+        return Err(format!("{path}: status {}", reply.status.as_u16()));
+    }
+    serde_json::from_slice(&reply.body).map_err(|_| format!("{path}: its answer cannot be read"))
+}
+
+/// Reads the answers of an agent.
+fn answer(holds_lock: bool, view: &Value, config: &Value) -> Result<AgentAnswer, String> {
+    let members = view["members"].as_array().ok_or("/cluster: its answer names no members")?;
+    let secs = |name: &str, default: u64| Duration::from_secs(config[name].as_u64().unwrap_or(default));
+    let is_paused = [view, config].iter().any(|answer| answer["pause"].as_bool().unwrap_or(false));
+    let members = members.iter().take(MEMBERS_MAX).filter_map(member).collect();
+    Ok(AgentAnswer { members, holds_lock, ttl: secs("ttl", 30), loop_wait: secs("loop_wait", 10), is_paused })
+}
+
+fn member(member: &Value) -> Option<AgentMember> {
+    let port = member["port"].as_u64().and_then(|port| u16::try_from(port).ok());
+    let agent = member["api_url"].as_str().and_then(|url| {
+        let rest = url.split_once("://")?.1;
+        Some(rest.split('/').next().unwrap_or_default().to_owned())
+    });
+    Some(AgentMember {
+        name: member["name"].as_str()?.into(),
+        // A member that has not started yet has no address.
+        place: config::with_port(member["host"].as_str()?, port?),
+        agent,
+        // A standby cluster has a leader, but no primary.
+        is_leader: matches!(member["role"].as_str(), Some("leader" | "master" | "primary")),
+        timeline: member["timeline"].as_u64().and_then(|timeline| u32::try_from(timeline).ok()).unwrap_or(0),
+    })
+}
+
+/// The size of a cluster of hundreds of members.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+const MEMBERS_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(holds_lock: bool, view: &str, config: &str) -> Result<AgentAnswer, String> {
+        let json = |text| serde_json::from_str::<Value>(text).expect("JSON");
+        answer(holds_lock, &json(view), &json(config))
+    }
+
+    #[test]
+    fn the_members_are_read_in_the_words_of_old_and_new_versions() {
+        for role in ["leader", "master", "primary"] {
+            let view = format!(
+                r#"{{"members": [{{"name": "n1", "role": "{role}", "state": "running", "api_url": "http://10.0.0.1:8008/patroni", "host": "10.0.0.1", "port": 5432, "timeline": 3}},
+                {{"name": "n2", "role": "replica", "state": "streaming", "api_url": "https://[fd00::2]:8008/patroni", "host": "fd00::2", "port": 5433, "timeline": 3, "lag": 0}},
+                {{"name": "n3", "role": "replica", "state": "starting"}}], "scope": "main"}}"#
+            );
+            let answer = read(true, &view, r#"{"ttl": 20, "loop_wait": 5, "retry_timeout": 5}"#).expect("an answer");
+            assert_eq!((answer.ttl, answer.loop_wait), (Duration::from_secs(20), Duration::from_secs(5)));
+            assert!(answer.holds_lock && !answer.is_paused);
+            let [first, second] = &answer.members[..] else { panic!("{answer:?}") };
+            assert_eq!(
+                (&*first.name, &*first.place, first.is_leader, first.timeline),
+                ("n1", "10.0.0.1:5432", true, 3)
+            );
+            assert_eq!((&*second.place, second.agent.as_deref()), ("[fd00::2]:5433", Some("[fd00::2]:8008")));
+            assert!(!second.is_leader);
+        }
+    }
+
+    #[test]
+    fn a_standby_cluster_has_no_primary_and_a_pause_is_seen() {
+        let view =
+            r#"{"members": [{"name": "n1", "role": "standby_leader", "host": "a", "port": 5432}], "pause": true}"#;
+        let answer = read(true, view, "{}").expect("an answer");
+        assert!(answer.is_paused && !answer.members[0].is_leader);
+        assert_eq!((answer.ttl, answer.loop_wait), (Duration::from_secs(30), Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        assert!(read(false, "{}", "{}").is_err());
+        assert!(read(false, r#"{"members": 7}"#, "{}").is_err());
+        let odd = r#"{"members": [7, {"name": 1}, {"name": "a", "host": "h", "port": 70000}, {"name": "b", "host": "h", "port": "x"}]}"#;
+        assert_eq!(read(false, odd, r#"{"ttl": "x"}"#).map(|answer| answer.members), Ok(Vec::new()));
+    }
+}

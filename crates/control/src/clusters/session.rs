@@ -1,0 +1,176 @@
+//! A connection to a host of a cluster, and the statements that are sent over it.
+//!
+//! Always true: an answer takes at most [`ANSWER_BYTES_MAX`] bytes. Certificates are verified as `server_tls_sslmode` says.
+//! Not here: time limits (`tasks`), what follows from an answer (crate `cluster`).
+
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cluster::Report;
+use config::{Host, TlsMode};
+use conninfo::{Counted, Secure, Stream};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinSet;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config, Error, SimpleQueryMessage, SimpleQueryRow};
+
+use super::tasks::Means;
+use crate::names;
+use crate::resolver::Resolver;
+use crate::source::words_of;
+
+/// A connection to a host. It ends with this value.
+pub(super) struct Session {
+    client: Client,
+    received: Arc<AtomicUsize>,
+    _carried: JoinSet<()>,
+}
+
+/// Why a host has no answer, in words.
+#[derive(Debug)]
+pub(super) struct Failed(pub(super) String);
+
+impl Session {
+    /// Logs in at a host of a cluster.
+    pub(super) async fn open(cluster: Arc<config::Cluster>, member: usize, means: Means) -> Result<Self, Failed> {
+        let place = cluster.hosts_with_ports().nth(member).map(|(host, port)| (host.clone(), port));
+        let (host, port) = place.ok_or_else(|| Failed("the host is not there any more".to_owned()))?;
+        let received = Arc::new(AtomicUsize::new(0));
+        let mut config = Config::new();
+        config.user(&*cluster.user).dbname(&*cluster.dbname).application_name(APPLICATION_NAME);
+        if let Some(password) = &cluster.password {
+            config.password(password.expose());
+        }
+        let mode = match (&host, means.tls_mode) {
+            (Host::Unix(_) | Host::Abstract(_), _) | (_, TlsMode::Disable) => SslMode::Disable,
+            (_, TlsMode::Allow | TlsMode::Prefer) if means.demand.is_none() => SslMode::Disable,
+            (_, TlsMode::Allow | TlsMode::Prefer) => SslMode::Prefer,
+            (_, TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull) => SslMode::Require,
+        };
+        config.ssl_mode(mode);
+        let name = match &host {
+            Host::Name(name) => name.to_string(),
+            Host::Ip(ip) => ip.to_string(),
+            Host::Unix(_) | Host::Abstract(_) => String::new(),
+        };
+        let demand = means.demand.as_ref().filter(|_| mode != SslMode::Disable);
+        let secure = demand.map(|demand| Secure::with(demand.without_alpn(), &name)).transpose().map_err(Failed)?;
+        let counter = Arc::clone(&received);
+        let login = match host.socket_name(port) {
+            Some(name) => {
+                let path = if matches!(host, Host::Abstract(_)) { format!("\0{name}") } else { name };
+                let stream = UnixStream::connect(path).await.map_err(|error| Failed(words_of(&error)))?;
+                log_in(config, stream, counter, secure)
+            }
+            None => log_in(config, connect(host, port, means.resolver).await?, counter, secure),
+        };
+        let (client, carried) = login.await.map_err(|error| words(&error))?;
+        Ok(Self { client, received, _carried: carried })
+    }
+
+    /// Asks the host what it is.
+    pub(super) async fn report(&mut self) -> Result<Report, Failed> {
+        self.received.store(0, Ordering::Relaxed);
+        let answer = self.client.simple_query(STATE).await.map_err(|error| words(&error))?;
+        let row = answer.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => read(row),
+            _ => None,
+        });
+        row.ok_or_else(|| Failed("its answer cannot be read".to_owned()))
+    }
+
+    /// Runs a statement.
+    pub(super) async fn run(&mut self, sql: &'static str) -> Result<(), Failed> {
+        self.received.store(0, Ordering::Relaxed);
+        self.client.simple_query(sql).await.map(drop).map_err(|error| words(&error))
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+/// Logs in over a stream.
+fn log_in<S: Stream>(config: Config, stream: S, received: Arc<AtomicUsize>, secure: Option<Secure>) -> LoggingIn {
+    let stream = Counted::new(stream, received, ANSWER_BYTES_MAX);
+    Box::pin(async move {
+        let (client, connection) = config.connect_raw(stream, Secure::optional(secure)).await?;
+        let mut carried = JoinSet::new();
+        carried.spawn(async move { drop(connection.await) });
+        Ok((client, carried))
+    })
+}
+
+/// A login that is under way: the client, and the task that carries its connection.
+type LoggingIn = Pin<Box<dyn Future<Output = Result<(Client, JoinSet<()>), Error>> + Send>>;
+
+/// Connects to the first address of a host that accepts a connection.
+async fn connect(host: Host, port: u16, resolver: Option<Arc<Resolver>>) -> Result<TcpStream, Failed> {
+    let addresses: Vec<IpAddr> = match &host {
+        Host::Ip(ip) => vec![*ip],
+        Host::Name(name) => {
+            let found = match resolver {
+                Some(resolver) => resolver.addresses(name).await,
+                None => names::look_up(name).await,
+            };
+            found.map_err(|why| Failed(why.to_string()))?.all
+        }
+        Host::Unix(_) | Host::Abstract(_) => Vec::new(),
+    };
+    let mut failed = Failed("the name has no address".to_owned());
+    for address in addresses {
+        match TcpStream::connect((address, port)).await {
+            Ok(stream) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Err(error) => failed = Failed(words_of(&error)),
+        }
+    }
+    Err(failed)
+}
+
+/// The error of a server, or of the connection.
+fn words(error: &Error) -> Failed {
+    match error.as_db_error() {
+        Some(error) => Failed(format!("{}: {}", error.severity(), error.message())),
+        None => Failed(error.to_string()),
+    }
+}
+
+/// Reads the answer to [`STATE`].
+fn read(row: &SimpleQueryRow) -> Option<Report> {
+    let number = |place| row.get(place)?.parse::<u64>().ok();
+    Some(Report {
+        in_recovery: row.get(0)? == "t",
+        // It is shown as a signed number.
+        system: row.get(1)?.parse::<i64>().ok()? as u64,
+        timeline: row.get(2)?.parse().ok()?,
+        replayed: number(3)?,
+        received: number(4)?,
+        delay: row.get(5).and_then(|secs| secs.parse().ok()).and_then(|secs| Duration::try_from_secs_f64(secs).ok()),
+    })
+}
+
+/// What a host says of itself, in one row.
+const STATE: &str = "\
+SELECT r, (pg_catalog.pg_control_system()).system_identifier, \
+CASE WHEN r THEN (pg_catalog.pg_control_checkpoint()).timeline_id \
+ELSE ('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::int END, \
+(CASE WHEN r THEN coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0') ELSE pg_catalog.pg_current_wal_lsn() END - '0/0'::pg_lsn), \
+(CASE WHEN r THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn(), '0/0') \
+ELSE pg_catalog.pg_current_wal_lsn() END - '0/0'::pg_lsn), \
+CASE WHEN r AND pg_catalog.pg_last_wal_receive_lsn() IS DISTINCT FROM pg_catalog.pg_last_wal_replay_lsn() \
+THEN extract(epoch FROM pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp()) END \
+FROM (SELECT pg_catalog.pg_is_in_recovery() AS r) AS s";
+
+const APPLICATION_NAME: &str = "trunkline checks";
+/// More than one row, or the longest error.
+const ANSWER_BYTES_MAX: usize = 64 << 10;

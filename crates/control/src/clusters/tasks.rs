@@ -1,0 +1,170 @@
+//! Carries out what the machine of a cluster wants: a question to a host or to Patroni, or a step of a switchover.
+//!
+//! Always true: each task has one outcome, and all but a step of a switchover have it within [`CHECK_MAX`] or [`AGENT_MAX`]. The
+//! connection over which a host was checked is used for its next check.
+//! Not here: when something is asked (crate `cluster`), statements (`session`), Patroni's interface (`patroni`).
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cluster::{Checked, Event};
+use config::TlsMode;
+use reactor::tls::Demand;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::MachineId;
+use super::patroni;
+use super::session::{Failed, Session};
+use crate::http_client::plain;
+use crate::resolver::Resolver;
+
+/// Something to be done for the machine of a cluster.
+#[derive(Debug)]
+pub struct ClusterTask {
+    /// The machine.
+    pub id: MachineId,
+    pub(super) cluster: Arc<config::Cluster>,
+    pub(super) work: Work,
+}
+
+/// What is to be done. Members and agents are told by their places in the configuration.
+#[derive(Debug)]
+pub(super) enum Work {
+    Check { member: usize },
+    AskAgent { agent: usize },
+    Checkpoint { member: usize },
+    AskSwitchover { agent: usize, from: Arc<str>, to: Arc<str> },
+    Demote { from: usize, to: usize },
+    Promote { member: usize },
+}
+
+/// The open connections over which hosts are checked, and what connecting needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sessions {
+    open: Arc<Mutex<BTreeMap<(Arc<str>, u64, usize), Session>>>,
+}
+
+/// How connections to servers are made at present.
+#[derive(Clone)]
+pub(crate) struct Means {
+    /// `server_tls_sslmode`, and what it demands.
+    pub(crate) tls_mode: TlsMode,
+    pub(crate) demand: Option<Arc<Demand>>,
+    /// Whom to ask for host names; `None` for the system's resolver.
+    pub(crate) resolver: Option<Arc<Resolver>>,
+}
+
+impl Sessions {
+    /// Closes the connections of all machines but these.
+    pub(crate) fn keep(&self, is_there: impl Fn(&str, u64) -> bool) {
+        self.lock().retain(|(cluster, number, _), _| is_there(cluster, *number));
+    }
+
+    /// Carries out a task, and returns its outcome.
+    pub(crate) async fn carry_out(self, task: ClusterTask, means: Means) -> (MachineId, Event) {
+        let ClusterTask { id, cluster, work } = task;
+        let event = match work {
+            Work::Check { member } => {
+                let key = (Arc::clone(&id.cluster), id.number, member);
+                let open = self.lock().remove(&key);
+                let (session, outcome) = check(open, cluster, member, means).await;
+                if let Some(session) = session {
+                    self.lock().insert(key, session);
+                }
+                Event::Checked { member, outcome }
+            }
+            Work::AskAgent { agent } => {
+                let answer = match timeout(AGENT_MAX, patroni::ask(cluster, agent)).await {
+                    Ok(answer) => answer.map_err(Arc::from),
+                    Err(_) => Err(late(AGENT_MAX)),
+                };
+                Event::AgentTold { agent, answer }
+            }
+            Work::Checkpoint { member } => Event::Checkpointed(run(cluster, member, means, "CHECKPOINT").await),
+            Work::AskSwitchover { agent, from, to } => {
+                let done = match timeout(STEP_MAX, patroni::switch_over(cluster, agent, from, to)).await {
+                    Ok(done) => done.map_err(Arc::from),
+                    Err(_) => Err(late(STEP_MAX)),
+                };
+                Event::HandedOver(done)
+            }
+            Work::Demote { from, to } => Event::HandedOver(demote(cluster, from, to).await),
+            Work::Promote { member } => Event::Promoted(run(cluster, member, means, PROMOTE).await),
+        };
+        (id, event)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Arc<str>, u64, usize), Session>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Checks a host over an open connection, or a new one.
+async fn check(
+    open: Option<Session>,
+    cluster: Arc<config::Cluster>,
+    member: usize,
+    means: Means,
+) -> (Option<Session>, Checked) {
+    let checking = async {
+        let mut session = match open {
+            Some(session) => session,
+            None => Session::open(cluster, member, means).await?,
+        };
+        let report = session.report().await?;
+        Ok::<_, Failed>((session, report))
+    };
+    match timeout(CHECK_MAX, checking).await {
+        Ok(Ok((session, report))) => (Some(session), Checked::Answered(report)),
+        Ok(Err(Failed(why))) => (None, Checked::Refused(plain(&why).into())),
+        Err(_) => (None, Checked::Silent),
+    }
+}
+
+/// Runs a statement that may take long, over a connection of its own.
+async fn run(cluster: Arc<config::Cluster>, member: usize, means: Means, sql: &'static str) -> Result<(), Arc<str>> {
+    let running = async { Session::open(cluster, member, means).await?.run(sql).await };
+    match timeout(STEP_MAX, running).await {
+        Ok(done) => done.map_err(|Failed(why)| plain(&why).into()),
+        Err(_) => Err(late(STEP_MAX)),
+    }
+}
+
+/// Runs the command that demotes the primary. It learns from its environment which host that is, and which one follows.
+async fn demote(cluster: Arc<config::Cluster>, from: usize, to: usize) -> Result<(), Arc<str>> {
+    let Some(command) = cluster.demote_command.clone() else { return Err("there is no demote_command".into()) };
+    let place = |member: usize| cluster.hosts_with_ports().nth(member).map(|(host, port)| host.at(port));
+    let (from, to, name) = (place(from).unwrap_or_default(), place(to).unwrap_or_default(), cluster.name.clone());
+    let ran = spawn_blocking(move || {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(&*command).stdin(Stdio::null()).stdout(Stdio::null());
+        shell.env("TRUNKLINE_CLUSTER", &*name).env("TRUNKLINE_PRIMARY", from).env("TRUNKLINE_TARGET", to);
+        shell.output()
+    });
+    match ran.await {
+        Ok(Ok(output)) if output.status.success() => Ok(()),
+        Ok(Ok(output)) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().rev().find(|line| !line.trim().is_empty()).map(plain);
+            Err(last.map_or_else(|| output.status.to_string(), |last| format!("{}: {last}", output.status)).into())
+        }
+        Ok(Err(error)) => Err(error.to_string().into()),
+        Err(error) => Err(error.to_string().into()),
+    }
+}
+
+fn late(limit: Duration) -> Arc<str> {
+    format!("no answer within {} s", limit.as_secs()).into()
+}
+
+/// The time limit for a check of a host, connecting included.
+const CHECK_MAX: Duration = Duration::from_secs(1);
+/// The time limit for the answers of an agent.
+const AGENT_MAX: Duration = Duration::from_secs(2);
+/// The time limit for a step of a switchover, for which the machine has shorter ones of its own.
+const STEP_MAX: Duration = Duration::from_secs(600);
+/// Promotes a standby, and waits until it accepts writes (PostgreSQL 12 and later).
+const PROMOTE: &str = "SELECT 1 / pg_catalog.pg_promote(true, 600)::int";

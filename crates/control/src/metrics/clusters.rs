@@ -1,0 +1,61 @@
+//! The metrics of clusters.
+//!
+//! Always true: labels are names of the configuration, and words of fixed lists.
+//! Not here: what hosts and clusters are (crate `cluster`), the alerts (`alerts`).
+
+use std::sync::Arc;
+
+use cluster::{Cluster, Member};
+
+use super::{Metric, MetricKind, Sample};
+use crate::console::show::{View, state_of};
+
+pub(super) const CLUSTER_STATE: Metric = Metric {
+    name: "trunkline_cluster_state",
+    kind: MetricKind::Gauge,
+    help: "1 for what a cluster does: unknown (no primary was found yet), steady, draining and hold (a switchover), failover (the primary does not answer, or is none any more), degraded (that has lasted for longer than hold_timeout), fenced (writes are stopped, since another host may be promoted at any moment).",
+    labels: &["cluster", "state"],
+    samples: |view| {
+        let of =
+            |(name, cluster): (&Arc<str>, &Cluster)| Sample::new([name, &state_of(cluster, view).word().into()], 1.0);
+        view.clusters.rows().map(of).collect()
+    },
+};
+
+pub(super) const CLUSTER_MEMBER_ROLE: Metric = Metric {
+    name: "trunkline_cluster_member_role",
+    kind: MetricKind::Gauge,
+    help: "1 for what a host of a cluster is: primary, replica, fenced (it accepts writes, but is not the primary), foreign (it belongs to another cluster), unknown (it has not answered).",
+    labels: &["cluster", "host", "role"],
+    samples: |view| {
+        of_members(view, |cluster, place, member| {
+            Some((vec![Arc::clone(member.name()), cluster.role_of(place).word().into()], 1.0))
+        })
+    },
+};
+
+pub(super) const CLUSTER_MEMBER_LAG: Metric = Metric {
+    name: "trunkline_cluster_member_lag_bytes",
+    kind: MetricKind::Gauge,
+    help: "By how many bytes of the write-ahead log a replica is behind the primary in replaying.",
+    labels: &["cluster", "host"],
+    samples: |view| {
+        of_members(view, |cluster, _, member| Some((vec![Arc::clone(member.name())], cluster.lag_of(member)? as f64)))
+    },
+};
+
+/// A sample for each host of each cluster that has one: the labels behind the cluster, and the value.
+fn of_members(
+    view: &View<'_>,
+    sample: impl Fn(&Cluster, usize, &Member) -> Option<(Vec<Arc<str>>, f64)>,
+) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (name, cluster) in view.clusters.rows() {
+        for (place, member) in cluster.members().iter().enumerate() {
+            let Some((mut labels, value)) = sample(cluster, place, member) else { continue };
+            labels.insert(0, Arc::clone(name));
+            samples.push(Sample { labels, value: super::Value::Number(value) });
+        }
+    }
+    samples
+}

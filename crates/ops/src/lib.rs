@@ -4,5 +4,6 @@
 //! Not here: the command line's first word (crate `trunkline`), the bench (`xtask`, which uses `trial`).
 
 pub mod demo;
+pub mod hatest;
 pub mod table;
 pub mod trial;

@@ -26,6 +26,9 @@ pub(crate) enum Call {
     Demo(DemoOptions),
     /// Show a console in the terminal.
     Top(TopOptions),
+    /// Test what an application sees while servers fail. Its arguments are read when it runs, because a mistake among them
+    /// has an exit status of its own.
+    Hatest(Vec<OsString>),
     /// Print the version.
     Version,
     /// Print the usage.
@@ -69,6 +72,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "top") {
         return TopOptions::parse(args.into_iter().skip(1)).map(Call::Top);
+    }
+    if args.first().is_some_and(|first| first == "hatest") {
+        return Ok(Call::Hatest(args.into_iter().skip(1).collect()));
     }
     let hint = |text: String| format!("{name}: {text}\nTry \"{name} --help\" for more information.");
     words(Parser::from_args(args)).map_err(hint)
@@ -135,6 +141,7 @@ Usage:
   trunkline --check CONFIG_FILE
   trunkline demo [OPTION]...
   trunkline top [OPTION]... [URL | CONNINFO | CONFIG_FILE]
+  trunkline hatest --path NAME=CONNINFO [OPTION]...
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -151,6 +158,8 @@ Other things to do:
                          (trunkline demo --help)
   top                    show the console of a running pooler in the terminal: pools, waits, applications, clients, ...
                          (trunkline top --help)
+  hatest                 write and read while servers fail: how long nobody could write, and whether an acknowledged write
+                         was lost or done twice; with any server, pooler or proxy (trunkline hatest --help)
 ";
 
 #[cfg(test)]
@@ -218,6 +227,13 @@ mod tests {
         assert!(matches!(parse_words(&["top", "-h", "db", "--once"]), Ok(Call::Top(_))));
         assert_eq!(serve(&["./top"]).config, "./top");
         assert!(parse_words(&["top", "--nonsense"]).expect_err("unknown").contains("trunkline top --help"));
+    }
+
+    #[test]
+    fn hatest_reads_its_own_options() {
+        let args = ["--path", "A=host=a"].map(OsString::from).to_vec();
+        assert_eq!(parse_words(&["hatest", "--path", "A=host=a"]), Ok(Call::Hatest(args)));
+        assert_eq!(serve(&["./hatest"]).config, "./hatest");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod args;
 mod boot;
 mod check;
 mod daemon;
+mod hatest;
 mod identity;
 mod last_words;
 mod listening_sockets;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         }
         Call::Demo(options) => demo(&options),
         Call::Top(options) => top::top(&options),
+        Call::Hatest(args) => hatest::hatest(args),
         Call::Check { config } => check::check(&config),
         Call::Serve(serve) => boot::serve(&serve),
     }

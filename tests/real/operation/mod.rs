@@ -2,6 +2,7 @@
 
 pub(crate) mod called_off;
 pub(crate) mod files;
+pub(crate) mod hatest;
 pub(crate) mod inis;
 pub(crate) mod log_format;
 pub(crate) mod lookups;

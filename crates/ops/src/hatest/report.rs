@@ -18,7 +18,7 @@ use super::tally::{Connections, Members, PathTally, ReaderTally};
 pub(crate) type Counts = BTreeMap<String, u64>;
 
 /// The report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) verdict: &'static str,
     pub(crate) exit_code: u8,
@@ -86,7 +86,7 @@ pub(crate) struct PathReport {
 }
 
 /// A reader of the report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct ReaderReport {
     pub(crate) name: String,
     pub(crate) reads: u64,
@@ -112,7 +112,7 @@ pub(crate) struct ReaderReport {
 }
 
 /// A server that answered.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct MemberReport {
     pub(crate) address: String,
     pub(crate) role: &'static str,
@@ -310,5 +310,20 @@ mod tests {
         assert_eq!(judged(Some(1), Some(1), 10), ("lost", 1));
         assert_eq!(judged(Some(0), Some(0), 0), ("nothing-written", 3));
         assert_eq!(judged(None, None, 10), ("unverified", 3));
+    }
+
+    #[test]
+    fn every_field_is_explained_to_those_who_read_the_json() {
+        let page = include_str!("../../../../docs/operating/hatest.md");
+        let path = serde_json::to_value(PathReport::default());
+        let reader = serde_json::to_value(ReaderReport::default());
+        let member = serde_json::to_value(MemberReport::default());
+        let whole = serde_json::to_value(Report::default());
+        for part in [path, reader, member, whole] {
+            let part = part.expect("JSON");
+            for field in part.as_object().expect("an object").keys() {
+                assert!(page.contains(&format!("`{field}`")), "docs/operating/hatest.md does not explain {field}");
+            }
+        }
     }
 }

@@ -138,7 +138,11 @@ impl<'a> Test<'a> {
         for task in tasks {
             task.await.map_err(|error| format!("a writer or reader has failed: {error}"))?;
         }
-        let fault = self.fault_end(fault).await?;
+        // A command that still runs is left alone.
+        let fault = fault.and_then(|fault| {
+            fault.task.abort();
+            fault.so_far.get()
+        });
         if let Some(lines) = lines {
             lines.abort();
         }
@@ -211,27 +215,22 @@ impl<'a> Test<'a> {
         let noted = so_far.clone();
         let task = spawn_local(async move {
             if stop.before(clock.until(after)).await.is_none() {
-                return Ok(());
+                return;
             }
             let at = clock.now();
             paths.iter().for_each(|path| path.borrow_mut().fault(at));
             readers.iter().for_each(|reader| reader.borrow_mut().gaps.fault(at));
             let run = FaultRun { at, end: None, code: None };
             noted.set(Some(run));
-            noted.set(Some(fault::wait(fault::start(&command)?, run, clock).await));
-            Ok(())
+            noted.set(Some(match fault::start(&command) {
+                Ok(ended) => fault::wait(ended, run, clock).await,
+                Err(why) => {
+                    eprintln!("trunkline hatest: {why}");
+                    FaultRun { end: Some(at), code: Some(NO_SHELL), ..run }
+                }
+            }));
         });
         Some(FaultTask { task, so_far })
-    }
-
-    async fn fault_end(&self, fault: Option<FaultTask>) -> Result<Option<FaultRun>, String> {
-        let Some(FaultTask { task, so_far }) = fault else { return Ok(None) };
-        if task.is_finished() {
-            task.await.map_err(|error| error.to_string())??;
-        } else {
-            task.abort();
-        }
-        Ok(so_far.get())
     }
 
     /// Prints a line a second for each path and reader. With JSON they go to standard error.
@@ -302,9 +301,12 @@ impl<'a> Test<'a> {
     }
 }
 
+/// The exit code of a command that cannot be started, as of a shell.
+const NO_SHELL: i32 = 127;
+
 /// The fault command that may be under way.
 struct FaultTask {
-    task: JoinHandle<Result<(), String>>,
+    task: JoinHandle<()>,
     so_far: Rc<Cell<Option<FaultRun>>>,
 }
 

@@ -65,7 +65,10 @@ pub fn run(options: &HatestOptions) -> Result<u8, HatestError> {
     let test = Test::prepare(options).map_err(HatestError::Usage)?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| HatestError::Failed(error.to_string()))?;
-    let report = LocalSet::new().block_on(&runtime, test.run()).map_err(HatestError::Failed)?;
+    let report = LocalSet::new().block_on(&runtime, test.run());
+    // A lookup of a host name that is under way is not waited for.
+    runtime.shutdown_background();
+    let report = report.map_err(HatestError::Failed)?;
     let text = if options.is_json { json(&report).map_err(HatestError::Failed)? } else { report_text::text(&report) };
     // The reader may have ended (`| head`).
     match std::io::stdout().write_all(text.as_bytes()) {

@@ -601,7 +601,11 @@ impl Cluster {
             let drained = switchover.drained_since();
             let source = drained.and_then(|since| self.members[from].report_since(since));
             let target = self.members[to].report();
-            let Some(step) = next.take().or_else(|| switchover.look(now, Sight { source, target, primary })) else {
+            let is_source_down =
+                switchover.demoted_since().is_some_and(|since| self.members[from].is_down_since(since));
+            let Some(step) =
+                next.take().or_else(|| switchover.look(now, Sight { source, is_source_down, target, primary }))
+            else {
                 return;
             };
             let words = |word: &str| format!("switchover: {word}");

@@ -358,8 +358,11 @@ fn without_agents_the_primary_is_demoted_before_the_target_is_promoted() {
     play.answers[2] = replica(1, 500);
     play.passes(200);
     assert_eq!(play.said().last().map(String::as_str), Some("Demote { from: 0, to: 2 }"));
-    play.answers[0] = refused();
     play.happens(Event::HandedOver(Ok(())));
+    play.passes(1_000);
+    assert_eq!((play.said(), play.cluster.waits_for()), (Vec::new(), Some("the former primary to be down")));
+    play.answers[0] = refused();
+    play.passes(200);
     assert_eq!(play.said().last().map(String::as_str), Some("Promote(2)"));
     play.answers[2] = primary(2, 500);
     play.happens(Event::Promoted(Ok(())));

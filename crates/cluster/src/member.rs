@@ -17,7 +17,7 @@ pub struct Report {
     pub system: u64,
     /// Its timeline; of a standby that of its last restart point, which may be older.
     pub timeline: u32,
-    /// The position in the write-ahead log up to which a primary has written, or a standby has replayed, in bytes.
+    /// The position in the write-ahead log up to which a primary has inserted, or a standby has replayed, in bytes.
     pub replayed: u64,
     /// The position up to which a standby has received the log.
     pub received: u64,
@@ -74,6 +74,8 @@ pub struct Member {
     /// When the last question that was answered had been put.
     asked: Option<Time>,
     error: Option<Arc<str>>,
+    /// When the last question had been put, answered or not.
+    last_asked: Option<Time>,
     /// How many checks in a row have had no answer, and since when.
     silences: u32,
     silent_since: Option<Time>,
@@ -84,13 +86,14 @@ pub struct Member {
 
 impl Member {
     pub(crate) fn new(name: Arc<str>, due: Time) -> Self {
-        let (report, asked, error, silences, silent_since, under_way) = (None, None, None, 0, None, None);
-        Self { name, report, asked, error, silences, silent_since, due, under_way }
+        let (report, asked, error, last_asked) = (None, None, None, None);
+        Self { name, report, asked, error, last_asked, silences: 0, silent_since: None, due, under_way: None }
     }
 
     /// Notes the outcome of the check that is under way.
     pub(crate) fn is_checked(&mut self, now: Time, outcome: Checked) {
         let asked = self.under_way.take().unwrap_or(now);
+        self.last_asked = Some(asked);
         match outcome {
             Checked::Answered(report) => {
                 (self.report, self.asked, self.error) = (Some(report), Some(asked), None);
@@ -126,6 +129,11 @@ impl Member {
     #[must_use]
     pub fn error(&self) -> Option<&Arc<str>> {
         self.error.as_ref()
+    }
+
+    /// Whether it accepts no writes, as a question put after this time has shown.
+    pub(crate) fn is_down_since(&self, time: Time) -> bool {
+        self.last_asked.is_some_and(|asked| asked > time) && self.report.is_none_or(|report| report.in_recovery)
     }
 
     /// Its answer to a question put after this time.

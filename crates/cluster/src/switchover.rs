@@ -44,6 +44,8 @@ enum Step {
     CatchUp(Time, Option<u64>),
     /// The agents switch over, or the command demotes the primary.
     HandOver,
+    /// The former primary was demoted at this time, and has to say so, or nothing any more.
+    AwaitDown(Time),
     /// The target is promoted.
     Promote,
     /// The target has to say itself that it is the primary.
@@ -87,6 +89,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Sight<'r> {
     /// The answer of the former primary to a question that was put after clients were drained.
     pub(crate) source: Option<&'r Report>,
+    /// Whether a question that was put after it was demoted has shown that the former primary accepts no writes.
+    pub(crate) is_source_down: bool,
     /// The last answer of the target.
     pub(crate) target: Option<&'r Report>,
     /// The member that is the primary now, as far as that is proved.
@@ -155,6 +159,14 @@ impl Switchover {
         }
     }
 
+    /// Since when the former primary is demoted, if that is to be seen.
+    pub(crate) fn demoted_since(&self) -> Option<Time> {
+        match self.step {
+            Step::AwaitDown(since) => Some(since),
+            _ => None,
+        }
+    }
+
     /// When it has to be looked at if nothing happens before.
     pub(crate) fn deadline(&self) -> Time {
         self.held_until.map_or(self.until, |held| held.min(self.until))
@@ -169,6 +181,7 @@ impl Switchover {
             Step::CatchUp(..) => "the target to replay the log",
             Step::HandOver if self.has_agents => "Patroni's switchover",
             Step::HandOver => "demote_command",
+            Step::AwaitDown(_) => "the former primary to be down",
             Step::Promote => "the promotion of the target",
             Step::Verify => "the target to accept writes",
         }
@@ -199,8 +212,8 @@ impl Switchover {
                 None
             }
             (Step::HandOver, Outcome::HandedOver(Ok(()))) => {
-                self.enter(Step::Promote, now + patience.hold);
-                Some(Move::Promote)
+                self.enter(Step::AwaitDown(now), now + patience.hold);
+                None
             }
             (Step::Promote, Outcome::Promoted(Err(why))) => failed("the target was not promoted", &why),
             (Step::Promote, Outcome::Promoted(Ok(()))) => {
@@ -213,18 +226,22 @@ impl Switchover {
 
     /// What follows from the answers of the members and from the time.
     pub(crate) fn look(&mut self, now: Time, sight: Sight<'_>) -> Option<Move> {
-        let is_handed_over = matches!(self.step, Step::HandOver | Step::Promote | Step::Verify);
+        let is_handed_over = matches!(self.step, Step::HandOver | Step::AwaitDown(_) | Step::Promote | Step::Verify);
         if is_handed_over && sight.primary == Some(self.to) {
             return Some(Move::Over(Ok(self.summary(now))));
         }
         if let Step::CatchUp(since, position) = self.step {
             let position = position.or(sight.source.map(|report| report.replayed));
             self.step = Step::CatchUp(since, position);
-            if position.zip(sight.target).is_some_and(|(written, target)| target.replayed >= written) {
+            if position.zip(sight.target).is_some_and(|(written, target)| target.replayed >= end_of_record(written)) {
                 // All that is left of the time that clients may be held for.
                 self.enter(Step::HandOver, self.held_until.unwrap_or(now + CATCH_UP_MAX));
                 return Some(if self.has_agents { Move::AskAgents } else { Move::Demote });
             }
+        }
+        if matches!(self.step, Step::AwaitDown(_)) && sight.is_source_down {
+            self.enter(Step::Promote, self.held_until.unwrap_or(now + CATCH_UP_MAX));
+            return Some(Move::Promote);
         }
         if self.held_until.is_some_and(|until| until <= now) {
             return Some(Move::Over(Err(format!("hold_timeout is over, it waited for {}", self.words()))));
@@ -260,9 +277,33 @@ impl Switchover {
     }
 }
 
+/// Where the last record ends, at most. At the beginning of a page the position for the next record is that behind the header of the
+/// page (PostgreSQL, `XLogBytePosToRecPtr`), which a standby has not replayed before there is such a record.
+fn end_of_record(inserted: u64) -> u64 {
+    let page = inserted - inserted % PAGE_BYTES;
+    if inserted - page <= PAGE_HEADER_MAX { page } else { inserted }
+}
+
+/// `XLOG_BLCKSZ` as built by default; other builds have larger pages, whose beginnings are among these.
+const PAGE_BYTES: u64 = 8192;
+/// `SizeOfXLogLongPHD`, at the beginning of a segment.
+const PAGE_HEADER_MAX: u64 = 40;
+
 /// A checkpoint may take long on a busy primary; nobody waits for it.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(300);
 /// Nothing is written meanwhile but by clients that do not come through us.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 /// Servers whose clients were ended are closed at once.
 const END_LOANS_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_of_a_page_that_has_no_record_yet_is_not_waited_for() {
+        for (inserted, replayed) in [(8192 + 24, 8192), (16 << 20 | 40, 16 << 20), (8192 + 41, 8192 + 41), (500, 500)] {
+            assert_eq!(end_of_record(inserted), replayed);
+        }
+    }
+}

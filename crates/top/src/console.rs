@@ -15,7 +15,7 @@ use conninfo::{Address, Counted, Secure, Secured, Stream, clean};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, Client, Connection, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Connection, SimpleQueryMessage};
 use tokio_stream::StreamExt as _;
 
 use crate::commands::Commands;
@@ -134,6 +134,46 @@ impl Console {
         }
     }
 
+    /// Gives an order that may take long, and passes on what the console tells meanwhile. Ctrl-C has it canceled.
+    ///
+    /// # Errors
+    /// The connection is lost, and why.
+    pub(crate) async fn order(
+        &mut self,
+        command: &str,
+        login: &ConsoleLogin,
+        tell: &mut impl FnMut(&str),
+    ) -> Result<Ordered, String> {
+        self.received.store(0, Ordering::Relaxed);
+        let Self { client, connection, .. } = self;
+        let canceler = client.cancel_token();
+        let ordered = answer(client, command);
+        tokio::pin!(ordered);
+        let mut is_given_up = false;
+        loop {
+            tokio::select! {
+                biased;
+                told = told(connection) => match told {
+                    Some(Ok(line)) => tell(&line),
+                    Some(Err(error)) => return Err(words(&error)),
+                    None => return Err(closed()),
+                },
+                answer = &mut ordered => return match answer {
+                    Ok(_) => Ok(Ordered::Done),
+                    Err(error) if is_refusal(&error) => Ok(Ordered::Refused(words(&error))),
+                    Err(error) => Err(words(&error)),
+                },
+                _ = tokio::signal::ctrl_c() => {
+                    if std::mem::replace(&mut is_given_up, true) {
+                        return Err("interrupted: the order goes on without this command".to_owned());
+                    }
+                    tell("giving up");
+                    cancel(&canceler, login, &self.address).await;
+                }
+            }
+        }
+    }
+
     /// Ends the connection with Terminate, so that the pooler does not log a lost client. A console that still has to
     /// answer is waited for, but no longer than [`LEAVE_TIME_MAX`].
     pub(crate) async fn leave(self) {
@@ -148,6 +188,46 @@ impl Console {
         let ended = timeout(Duration::from_secs(1), ended(&mut self.connection, &mut self.notices));
         ended.await.ok()?.map(|error| words(&error))
     }
+}
+
+/// What has become of an order.
+pub(crate) enum Ordered {
+    /// It was carried out.
+    Done,
+    /// It was not, and why.
+    Refused(String),
+}
+
+/// Runs the connection until the console tells something, or until it ends.
+async fn told(connection: &mut Connected) -> Option<Result<String, tokio_postgres::Error>> {
+    poll_fn(|cx| {
+        loop {
+            match ready!(connection.poll_message(cx)) {
+                Some(Ok(AsyncMessage::Notice(notice))) => return Poll::Ready(Some(Ok(clean(notice.message())))),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    })
+    .await
+}
+
+/// Sends a cancel request to the address of a console. If it is lost, the order goes on.
+async fn cancel(canceler: &CancelToken, login: &ConsoleLogin, name: &str) {
+    let Some(address) = login.addresses.iter().find(|address| address.name() == name) else { return };
+    let secure = match address {
+        Address::Tcp { host, .. } if login.config.get_ssl_mode() != SslMode::Disable => {
+            Secure::new(login.check, login.root_cert.as_deref(), host).ok()
+        }
+        Address::Tcp { .. } | Address::Socket { .. } => None,
+    };
+    let canceling = async {
+        if let Ok(stream) = open(address).await {
+            let _ = canceler.cancel_query_raw(stream, Secure::optional(secure)).await;
+        }
+    };
+    let _ = timeout(LEAVE_TIME_MAX, canceling).await;
 }
 
 /// Runs the connection until it ends, returns why it ended, and keeps the details of notices.

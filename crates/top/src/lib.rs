@@ -1,7 +1,7 @@
-//! `trunkline top`: the console of Trunkline or PgBouncer in a terminal.
+//! `trunkline top`: the console of Trunkline or PgBouncer in a terminal; and `trunkline switchover`, which gives it an order.
 //!
-//! Always true: it is an ordinary client of the console and sends only `SHOW` commands; of the pooler's code it imports
-//! nothing but TLS.
+//! Always true: it is an ordinary client of the console and sends only `SHOW` commands, but for `trunkline switchover`; of the
+//! pooler's code it imports nothing but TLS.
 //! Not here: the command line's first word and configuration files (crate `trunkline`).
 
 mod board;
@@ -13,6 +13,7 @@ mod picture;
 mod rates;
 mod screen;
 mod sentence;
+mod switchover;
 mod table;
 mod target;
 mod terminal;
@@ -26,6 +27,7 @@ use nix::unistd::{User, geteuid};
 use tokio::runtime::{Builder, Runtime};
 
 pub use options::{TopOptions, USAGE};
+pub use switchover::{SWITCHOVER_USAGE, SwitchoverOptions, switch_over};
 pub use target::Listening;
 
 use board::{Board, Choice};

@@ -52,6 +52,32 @@ pub(crate) enum Target {
     ConfigFile(String),
 }
 
+/// An argument that says whose console is meant.
+pub(crate) enum ConnectionArg {
+    Host,
+    Port,
+    User,
+    Database,
+    Word(OsString),
+}
+
+impl ConnectionArg {
+    /// Reads an argument.
+    ///
+    /// # Errors
+    /// It is no such argument.
+    pub(crate) fn of(arg: Arg<'_>) -> Result<Self, String> {
+        Ok(match arg {
+            Arg::Short('h') | Arg::Long("host") => Self::Host,
+            Arg::Short('p') | Arg::Long("port") => Self::Port,
+            Arg::Short('U') | Arg::Long("username" | "user") => Self::User,
+            Arg::Short('d') | Arg::Long("dbname") => Self::Database,
+            Arg::Value(word) => Self::Word(word),
+            other => return Err(said(other.unexpected())),
+        })
+    }
+}
+
 impl TopOptions {
     /// Parses the arguments after `trunkline top`.
     ///
@@ -59,6 +85,27 @@ impl TopOptions {
     /// An argument is unknown or out of range; the text is for the person who typed it.
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         read(Parser::from_args(args)).map_err(|text| format!("trunkline top: {text}\nTry \"trunkline top --help\"."))
+    }
+
+    /// Takes an argument that says whose console is meant.
+    ///
+    /// # Errors
+    /// Its value is missing or out of range.
+    pub(crate) fn take(&mut self, arg: ConnectionArg, parser: &mut Parser) -> Result<(), String> {
+        match arg {
+            ConnectionArg::Host => self.host = Some(text(parser)?),
+            ConnectionArg::Port => self.port = Some(port(&text(parser)?)?),
+            ConnectionArg::User => self.user = Some(text(parser)?),
+            ConnectionArg::Database => self.database = Some(text(parser)?),
+            ConnectionArg::Word(word) if self.target == Target::Default => {
+                self.target = target(word.string().map_err(said)?);
+            }
+            // The second word may be part of a connection string, and a password.
+            ConnectionArg::Word(_) => {
+                return Err("one console at a time; put quotes around what has blanks in it".to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// The configuration file that has to be read to find out where the pooler listens.
@@ -81,10 +128,6 @@ fn read(mut parser: Parser) -> Result<TopOptions, String> {
     let mut options = TopOptions::default();
     while let Some(arg) = parser.next().map_err(said)? {
         match arg {
-            Arg::Short('h') | Arg::Long("host") => options.host = Some(text(&mut parser)?),
-            Arg::Short('p') | Arg::Long("port") => options.port = Some(port(&text(&mut parser)?)?),
-            Arg::Short('U') | Arg::Long("username" | "user") => options.user = Some(text(&mut parser)?),
-            Arg::Short('d') | Arg::Long("dbname") => options.database = Some(text(&mut parser)?),
             Arg::Short('i') | Arg::Long("interval") => options.interval = Some(interval(&text(&mut parser)?)?),
             Arg::Long("once") => options.is_once = true,
             Arg::Long("view") => options.view = view(&text(&mut parser)?)?,
@@ -92,18 +135,16 @@ fn read(mut parser: Parser) -> Result<TopOptions, String> {
             Arg::Long("reverse") => options.is_reversed = true,
             Arg::Long("filter") => options.filter = text(&mut parser)?,
             Arg::Short('?') | Arg::Long("help") => options.wants_help = true,
-            Arg::Value(word) if options.target == Target::Default => {
-                options.target = target(word.string().map_err(said)?)
+            arg => {
+                let arg = ConnectionArg::of(arg)?;
+                options.take(arg, &mut parser)?;
             }
-            // The second word may be part of a connection string, and a password.
-            Arg::Value(_) => return Err("one console at a time; put quotes around what has blanks in it".to_owned()),
-            other => return Err(said(other.unexpected())),
         }
     }
     Ok(options)
 }
 
-fn said(why: lexopt::Error) -> String {
+pub(crate) fn said(why: lexopt::Error) -> String {
     why.to_string()
 }
 

@@ -10,7 +10,7 @@ use config::Overrides;
 use control::PGBOUNCER_VERSION;
 use lexopt::{Arg, Parser, ValueExt};
 use ops::demo::DemoOptions;
-use top::TopOptions;
+use top::{SwitchoverOptions, TopOptions};
 
 /// What the command line asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub(crate) enum Call {
     /// Test what an application sees while servers fail. Its arguments are read when it runs, because a mistake among them
     /// has an exit status of its own.
     Hatest(Vec<OsString>),
+    /// Switch a cluster over.
+    Switchover(SwitchoverOptions),
     /// Print the version.
     Version,
     /// Print the usage.
@@ -75,6 +77,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "hatest") {
         return Ok(Call::Hatest(args.into_iter().skip(1).collect()));
+    }
+    if args.first().is_some_and(|first| first == "switchover") {
+        return SwitchoverOptions::parse(args.into_iter().skip(1)).map(Call::Switchover);
     }
     let hint = |text: String| format!("{name}: {text}\nTry \"{name} --help\" for more information.");
     words(Parser::from_args(args)).map_err(hint)
@@ -141,6 +146,7 @@ Usage:
   trunkline --check CONFIG_FILE
   trunkline demo [OPTION]...
   trunkline top [OPTION]... [URL | CONNINFO | CONFIG_FILE]
+  trunkline switchover [OPTION]... [URL | CONNINFO | CONFIG_FILE]
   trunkline hatest --path NAME=CONNINFO [OPTION]...
 
 Options:
@@ -158,6 +164,7 @@ Other things to do:
                          (trunkline demo --help)
   top                    show the console of a running pooler in the terminal: pools, waits, applications, clients, ...
                          (trunkline top --help)
+  switchover             make another member of a cluster its primary, while clients are held (trunkline switchover --help)
   hatest                 write and read while servers fail: how long nobody could write, and whether an acknowledged write
                          was lost or done twice; with any server, pooler or proxy (trunkline hatest --help)
 ";

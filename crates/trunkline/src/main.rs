@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Call::Demo(options) => demo(&options),
         Call::Top(options) => top::top(&options),
         Call::Hatest(args) => hatest::hatest(args),
+        Call::Switchover(options) => top::switchover(&options),
         Call::Check { config } => check::check(&config),
         Call::Serve(serve) => boot::serve(&serve),
     }

@@ -1,4 +1,4 @@
-//! `trunkline top`: finds out from a configuration file where the pooler listens.
+//! `trunkline top` and `trunkline switchover`: finds out from a configuration file where the pooler listens.
 //!
 //! Always true: the file is read as the pooler reads it, and all mistakes are reported.
 //! Not here: the display (crate `top`).
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use config::{Overrides, Settings};
 use control::{FileReader, Source};
-use top::{Listening, TopOptions};
+use top::{Listening, SwitchoverOptions, TopOptions};
 
 /// Shows a console.
 pub(crate) fn top(options: &TopOptions) -> ExitCode {
@@ -22,6 +22,22 @@ pub(crate) fn top(options: &TopOptions) -> ExitCode {
         Ok(Some(signal)) => ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0))),
         Err(text) => {
             eprintln!("trunkline top: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Switches a cluster over.
+pub(crate) fn switchover(options: &SwitchoverOptions) -> ExitCode {
+    if options.wants_help() {
+        print!("{}", top::SWITCHOVER_USAGE);
+        return ExitCode::SUCCESS;
+    }
+    let listening = options.config_file().map(listening).transpose();
+    match listening.and_then(|listening| top::switch_over(options, listening.as_ref())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("trunkline switchover: {text}");
             ExitCode::FAILURE
         }
     }

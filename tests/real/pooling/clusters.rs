@@ -1,5 +1,6 @@
 //! Clusters: clients follow the primary, a switchover costs no error, and nobody writes to a host that may be no primary any more.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -11,6 +12,7 @@ use tests::client::Client;
 use tests::patroni::Patroni;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
+use tests::program::{run, without_preferences};
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
@@ -111,6 +113,7 @@ pub(crate) fn a_switchover_that_fails_leaves_clients_at_the_primary(house: &Hous
     let mut console = pooler.client("admin", "pgbouncer");
     console.ask("SWITCHOVER main TO node2");
     pooler.await_log("cluster main: switchover: holding new transactions, waiting for open ones");
+    pooler.await_pool("rw", "sv_active", "1");
     waits.ask("select 1");
     assert_eq!(waits_for(&pooler), "held");
     // The open transaction does not end: it is ended.
@@ -160,8 +163,13 @@ pub(crate) fn a_switchover_without_patroni_demotes_by_a_command(house: &House) {
     await_primary(&pooler, &one);
     let writers = Writers::start(&pooler, 5);
     writers.await_all(&one, 3);
-    let answer = pooler.console("SWITCHOVER");
-    assert!(answer.errors.is_empty(), "{answer:?}\n{}", pooler.log());
+    let told =
+        run(&mut switchover(house, &pooler, &["--to", &format!("127.0.0.1:{}", two.port())]), LIMIT * 3).success();
+    let lines: Vec<_> = told.lines().collect();
+    assert!(lines[0].ends_with("waiting for a checkpoint"), "{told}");
+    assert!(lines.last().is_some_and(|line| line.starts_with("switched over from ")), "{told}");
+    let refused = run(&mut switchover(house, &pooler, &["--cluster", "other"]), LIMIT).failure();
+    assert_eq!(refused.trim(), "trunkline switchover: ERROR: no such cluster: other");
     writers.await_all(&two, 3);
     let (written, failed) = writers.end();
     assert!(failed.is_empty(), "{failed:?}");
@@ -209,6 +217,7 @@ pub(crate) fn a_hold_ends_by_release_or_by_itself(house: &House) {
     let mut console = pooler.client("admin", "pgbouncer");
     console.ask("HOLD app");
     pooler.await_log("HOLD 'app' command issued");
+    pooler.await_pool("app", "sv_active", "1");
     other.ask("select 1");
     pooler.await_pool("app", "cl_waiting", "1");
     client.run("select 1");
@@ -245,6 +254,15 @@ pub(crate) fn clusters_that_make_no_sense_are_refused(house: &House) {
         let (code, said) = Pooler::start_in_vain(&house.place, &ini);
         assert!(code != 0 && said.contains(words), "{cluster}, {database}: {said}");
     }
+}
+
+/// `trunkline switchover` with these arguments.
+fn switchover(house: &House, pooler: &Pooler, args: &[&str]) -> Command {
+    let mut command = Command::new(house.place.pooler());
+    without_preferences(&mut command);
+    let console = format!("host=127.0.0.1 port={} user=admin", pooler.port());
+    command.arg("switchover").args(args).arg(console);
+    command
 }
 
 /// Clients that write one row after the other, each in a transaction of its own.

@@ -4,14 +4,16 @@
 //! primary only after it has said itself, in answer to a query, that it is not in recovery.
 //! Not here: asking hosts and Patroni (`control::clusters`), holding clients (`worker`).
 //!
-//! To read it, begin with `cluster`, then `switchover`.
+//! To read it, begin with `event`, then `cluster`, then `switchover`.
 
 mod agents;
 mod cluster;
+mod event;
 mod member;
 mod switchover;
 
 pub use agents::{AgentAnswer, AgentMember};
-pub use cluster::{Cluster, Command, Event, Gate, News, State, Terms};
+pub use cluster::Cluster;
+pub use event::{Command, Event, Gate, News, State, Terms};
 pub use member::{Checked, Member, MemberRole, Report};
 pub use switchover::Summary;

@@ -40,8 +40,8 @@ impl<S> Control<S> {
             }
         }
         // What was decided for other hosts holds no longer; a machine that is new decides anew.
-        if changed.iter().any(|cluster| self.hands.active.standing.gates.contains_key(cluster)) {
-            self.change_standing(|standing| standing.gates.retain(|cluster, _| !changed.contains(cluster)));
+        if changed.iter().any(|cluster| self.hands.active.standing.gate(cluster).is_some()) {
+            self.change_standing(|standing| standing.forget_gates(&changed));
         }
     }
 
@@ -80,7 +80,7 @@ impl<S> Control<S> {
     }
 
     fn set_gate(&mut self, cluster: &Arc<str>, gate: Gate) {
-        self.change_standing(|standing| drop(standing.gates.insert(Arc::clone(cluster), gate)));
+        self.change_standing(|standing| standing.set_gate(cluster, gate));
     }
 
     fn tell_of_cluster(&mut self, cluster: &Arc<str>, news: &News) {
@@ -141,13 +141,13 @@ impl<S> Control<S> {
         let longest = cluster.map_or(HOLD_WITHOUT_CLUSTER, |cluster| cluster.hold_timeout).as_secs();
         let seconds = hold.seconds.unwrap_or(longest);
         self.timed_holds.begins(self.hands.now.time, &Some(Arc::clone(&hold.name)), Some(seconds));
-        self.change_standing(|standing| drop(standing.held.replace(Arc::clone(&hold.name))));
+        self.change_standing(|standing| standing.hold(&hold.name));
         self.command(asker, Task::AwaitUnused(Some(Arc::clone(&hold.name))), Order::Hold(hold.clone()));
     }
 
     /// Carries out RELEASE.
     pub(crate) fn release(&mut self, name: &Arc<str>) -> Result<(), Refusal> {
-        if !self.hands.active.standing.held.contains(name) {
+        if !self.hands.active.standing.is_held(name) {
             return Err(Refusal::new(format!("database {name} is not held")));
         }
         self.end_hold(name, "RELEASE");
@@ -157,9 +157,7 @@ impl<S> Control<S> {
     /// Ends a hold; a HOLD that still waits for completion is answered with an error that names `by`.
     pub(crate) fn end_hold(&mut self, name: &Arc<str>, by: &str) {
         self.timed_holds.ends(&Some(Arc::clone(name)));
-        self.change_standing(|standing| {
-            standing.held.remove(name);
-        });
+        self.change_standing(|standing| standing.release(name));
         let is_it = |order: &Order| matches!(order, Order::Hold(hold) if hold.name == *name);
         self.take_back(&Refusal::canceled(&format!("HOLD was ended by {by}")), |_, order| is_it(order));
     }
@@ -178,7 +176,7 @@ impl<S> Control<S> {
 
     /// Whether clients are held, or are about to be, so that the process must not be suspended or handed over.
     pub(crate) fn holds_somebody(&self) -> bool {
-        !self.hands.active.standing.held.is_empty() || self.clusters.is_switching_over(self.hands.now.time)
+        self.hands.active.standing.is_any_held() || self.clusters.is_switching_over(self.hands.now.time)
     }
 }
 
@@ -189,3 +187,103 @@ fn failed(why: &str) -> Refusal {
 
 /// How long a hold lasts if nobody says anything else.
 const HOLD_WITHOUT_CLUSTER: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use cluster::{Checked, Command, Report};
+    use worker::letters::ToControl;
+
+    use super::*;
+    use crate::control::tests::{CLIENT, TestControl};
+
+    const CLUSTER: &str = "[clusters]\nmain = hosts=a,b user=u demote_command=true\n[databases]\nrw = cluster=main\n";
+
+    fn report(in_recovery: bool, timeline: u32) -> Checked {
+        let (system, replayed, received, delay) = (7, 100, 100, None);
+        Checked::Answered(Report { in_recovery, system, timeline, replayed, received, delay })
+    }
+
+    /// Answers all questions about the cluster: `a` is the primary.
+    fn answer_checks(test: &mut TestControl) {
+        test.happens(crate::Event::Tick);
+        while let Some(task) = test.control.next_cluster_task() {
+            let event = match task.command() {
+                Command::Check(member) => Event::Checked { member, outcome: report(member == 1, 1) },
+                Command::Checkpoint(_) => Event::Checkpointed(Ok(())),
+                other => panic!("{other:?}"),
+            };
+            test.happens(crate::Event::Cluster { id: task.id, event });
+        }
+    }
+
+    fn told(test: &TestControl) -> String {
+        let letters = test.letters(0).into_iter().filter_map(|letter| match letter {
+            ToWorker::ConsoleAnswer { bytes, .. } => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        });
+        letters.collect()
+    }
+
+    #[test]
+    fn a_switchover_holds_clients_and_is_answered_once_when_it_is_over() {
+        let mut test = TestControl::new("switchover", 1, CLUSTER);
+        answer_checks(&mut test);
+        let gate = |test: &TestControl| test.control.hands.active.standing.gate("main").cloned();
+        assert_eq!(gate(&test), Some(Gate::Only("a:5432".into())));
+        drop(test.letters(0));
+        test.says("SWITCHOVER");
+        answer_checks(&mut test);
+        assert_eq!(gate(&test), Some(Gate::Held));
+        let drains = |letter: &ToWorker<()>| matches!(letter, ToWorker::Order { order: Task::AwaitDrained(_), .. });
+        assert!(test.letters(0).iter().any(drains));
+        test.says("SUSPEND");
+        assert!(told(&test).contains("cannot suspend while clients are held"));
+        // Whoever has ordered it gives up.
+        test.happens(crate::Event::Letter(ToControl::ConsoleCancel { from: WorkerId(0), client: CLIENT }));
+        assert!(told(&test).contains("C55000\0Mno switchover: canceled\0"));
+        assert_eq!(gate(&test), Some(Gate::Only("a:5432".into())));
+    }
+
+    #[test]
+    fn a_reload_without_the_cluster_ends_its_switchover() {
+        let mut test = TestControl::new("without", 1, CLUSTER);
+        answer_checks(&mut test);
+        test.says("SWITCHOVER main");
+        drop(test.letters(0));
+        test.rewrite("ini", CLUSTER, "");
+        test.happens(crate::Event::Signal(crate::Signal::Hangup));
+        assert!(told(&test).contains("no switchover: the cluster has changed in the configuration"));
+        assert_eq!(test.control.hands.active.standing.gate("main"), None);
+        assert_eq!(test.control.clusters.next_deadline(), None);
+    }
+
+    #[test]
+    fn which_cluster_is_meant_has_to_be_clear() {
+        let mut test = TestControl::new("which", 1, "");
+        test.says("SWITCHOVER");
+        assert!(told(&test).contains("Mthere is no cluster in the configuration\0"));
+        let two = "[clusters]\na = hosts=a user=u\nb = hosts=b user=u\n";
+        let mut test = TestControl::new("which", 1, two);
+        test.says("SWITCHOVER");
+        assert!(told(&test).contains("Ma cluster is required: a, b\0"));
+        test.says("SWITCHOVER c");
+        assert!(told(&test).contains("Mno such cluster: c\0"));
+        test.says("SWITCHOVER a");
+        assert!(told(&test).contains("Mno switchover: the cluster has no primary at present\0"));
+    }
+
+    #[test]
+    fn a_hold_ends_after_its_time_although_its_console_has_gone() {
+        let mut test = TestControl::new("held", 1, "");
+        test.says("HOLD d");
+        let question = test.order(0, &Task::AwaitUnused(Some("d".into())));
+        test.happens(crate::Event::Letter(ToControl::ConsoleLeft { from: WorkerId(0), client: CLIENT }));
+        test.obeyed(0, question, true);
+        test.after(29, crate::Event::Tick);
+        assert!(test.control.hands.active.standing.is_held("d"));
+        test.after(1, crate::Event::Tick);
+        assert!(!test.control.hands.active.standing.is_held("d"));
+        let line = "the time of HOLD 'd' FOR 30 SECONDS is over, doing RELEASE 'd'";
+        assert!(test.log().contains(line), "{}", test.log());
+    }
+}

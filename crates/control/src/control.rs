@@ -13,15 +13,13 @@ use base::{Time, WorkerId};
 use config::{NameServers, Warning};
 use pool::ClientKey;
 use reactor::Level;
-use wire::Request;
 use worker::letters::{
-    ActiveConfig, Commander, Found, HashQuestion, Ids, Parts, PasswordQuestion, Post, Right, Shutdown, Snapshot,
-    ToControl, ToWorker,
+    ActiveConfig, Found, HashQuestion, Ids, Parts, PasswordQuestion, Post, Shutdown, Snapshot, ToControl, ToWorker,
 };
 
 use crate::clusters::{Clusters, MachineId};
 use crate::console::show::{Showing, View};
-use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
+use crate::console::{Order, Refusal, Sessions};
 use crate::event::Event;
 use crate::events::{self, EventKind, Events};
 use crate::handover::Handovers;
@@ -65,7 +63,7 @@ pub struct Control<S> {
     listeners: Listeners,
     sweeper: Sweeper,
     /// The console clients that have sent a request.
-    sessions: Sessions<ConsoleClient>,
+    pub(crate) sessions: Sessions<ConsoleClient>,
     pub(crate) surveys: Surveys<Purpose>,
     pub(crate) http: HttpQueue,
     pub(crate) pending_orders: PendingOrders<TaskPurpose>,
@@ -430,31 +428,6 @@ impl<S> Control<S> {
         }
     }
 
-    /// Handles a request of a console client.
-    fn console(&mut self, asker: ConsoleClient, right: Right, by: &Commander, request: Request) {
-        match self.sessions.hear(asker, request, right) {
-            Next::Say(bytes) => self.say(asker, bytes),
-            Next::Run(command) => self.run(asker, by, command),
-            Next::Refuse(refusal) => self.refuse_order(asker, by, refusal),
-        }
-    }
-
-    fn run(&mut self, asker: ConsoleClient, by: &Commander, command: Command) {
-        match command {
-            Command::Show(showing) if showing.subject.needs_no_worker() => self.show(asker, showing, &[]),
-            Command::Show(showing) => self.surveys.ask(showing.subject.parts, Purpose::Show(asker, showing)),
-            Command::Help => self.answer(asker, console::help_answer()),
-            Command::Parameter(parameter) => self.answer(asker, parameter.answer()),
-            Command::SetParameter => self.answer(asker, console::set_ignored_answer()),
-            Command::Order(order) => self.obey(asker, by, order),
-        }
-    }
-
-    fn show(&mut self, asker: ConsoleClient, showing: Showing, snapshots: &[Snapshot]) {
-        let table = showing.table(&self.view(snapshots));
-        self.answer(asker, Answer::Table(table));
-    }
-
     /// Returns the data that tables are made from.
     pub(crate) fn view<'v>(&'v self, snapshots: &'v [Snapshot]) -> View<'v> {
         View {
@@ -509,33 +482,6 @@ impl<S> Control<S> {
         }
     }
 
-    pub(crate) fn refuse(&mut self, asker: ConsoleClient, refusal: Refusal) {
-        self.refuse_order(asker, &Commander::default(), refusal);
-    }
-
-    /// Refuses what a client has asked for, and names the client in the log.
-    pub(crate) fn refuse_order(&mut self, asker: ConsoleClient, by: &Commander, refusal: Refusal) {
-        self.hands.log_about(&by.about, Level::Error, format_args!("{}", refusal.text));
-        if self.hands.active.settings.log_pooler_errors {
-            self.hands.log_about(&by.about, Level::Warning, format_args!("pooler error: {}", refusal.text));
-        }
-        self.answer(asker, Answer::Refused(refusal));
-    }
-
-    /// Sends the answer in the protocol of the request, simple or extended; a client that has disconnected needs none.
-    pub(crate) fn answer(&mut self, asker: ConsoleClient, answer: Answer) {
-        match self.sessions.answer(&asker, answer) {
-            Some(Ok(bytes)) => self.say(asker, bytes),
-            // A refusal always fits.
-            Some(Err(refusal)) => self.refuse(asker, refusal),
-            None => {}
-        }
-    }
-
-    fn say(&self, asker: ConsoleClient, bytes: Vec<u8>) {
-        self.hands.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
-    }
-
     pub(crate) fn go_down(&mut self, way: Shutdown) {
         if self.shutdown.way().is_none() {
             self.service.stopping();
@@ -553,7 +499,7 @@ impl<S> Control<S> {
         let standing = &self.hands.active.standing;
         self.timed_pauses
             .keep(|whose| whose.as_ref().map_or(standing.is_paused, |name| standing.paused.contains(name)));
-        self.timed_holds.keep(|whose| whose.as_ref().is_some_and(|name| standing.held.contains(name)));
+        self.timed_holds.keep(|whose| whose.as_ref().is_some_and(|name| standing.is_held(name)));
         self.heed_clusters();
         let (now, old, new) = (self.hands.now.time, &old.settings, &self.hands.active.settings);
         if new.stats_period != old.stats_period {

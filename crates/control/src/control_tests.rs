@@ -12,7 +12,8 @@ use std::time::Duration;
 use base::{Key, Wall};
 use config::Overrides;
 use reactor::Ipc;
-use worker::letters::{Order as Task, Standing, Totals};
+use wire::Request;
+use worker::letters::{Order as Task, Right, Standing, Totals};
 
 use crate::event::Signal;
 use crate::source::{FileReader, Files, first_config};
@@ -157,7 +158,7 @@ impl TestControl {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    fn rewrite(&self, file: &str, old: &str, new: &str) {
+    pub(crate) fn rewrite(&self, file: &str, old: &str, new: &str) {
         let path = self.dir.join(file);
         let text = std::fs::read_to_string(&path).expect("readable").replace(old, new);
         std::fs::write(path, text).expect("writable");

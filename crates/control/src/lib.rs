@@ -11,6 +11,7 @@ mod asking;
 mod cluster_orders;
 mod clusters;
 mod console;
+mod console_clients;
 mod control;
 mod diagnosis;
 mod event;

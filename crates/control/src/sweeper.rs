@@ -478,8 +478,9 @@ mod tests {
         let open = Row { id: 2, remote_pid: 12, database: "open".into(), ..shut.clone() };
         let database = shut.database.clone();
         let names = BTreeSet::from([database]);
-        let disabled = Standing { disabled: names.clone(), ..Standing::default() };
-        let paused = Standing { paused: names, ..Standing::default() };
+        let (mut disabled, mut paused) = (Standing::default(), Standing::default());
+        disabled.disabled.clone_from(&names);
+        paused.paused = names;
         for standing in [disabled, paused] {
             for (rows, asked) in [(vec![shut.clone()], None), (vec![shut.clone(), open.clone()], Some("open"))] {
                 let mut sweeper = Sweeper::default();

@@ -162,39 +162,23 @@ impl Running {
         let (id, cluster) = (&self.id, &self.settings);
         let mut deeds = Vec::new();
         for command in commands {
-            let task = match command {
-                Command::Gate(gate) => {
-                    deeds.push(Deed::Gate(gate));
+            deeds.push(match command {
+                Command::Gate(gate) => Deed::Gate(gate),
+                Command::TryHosts => Deed::TryHosts,
+                Command::Drain => Deed::Drain(id.clone()),
+                Command::EndLoans => Deed::EndLoans,
+                Command::Tell(news) => Deed::Tell(news),
+                Command::SwitchedOver(outcome) => Deed::SwitchedOver(outcome),
+                Command::Check(_)
+                | Command::AskAgent(_)
+                | Command::Checkpoint(_)
+                | Command::AskSwitchover { .. }
+                | Command::Demote { .. }
+                | Command::Promote(_) => {
+                    tasks.push_back(ClusterTask { id: id.clone(), cluster: Arc::clone(cluster), command });
                     continue;
                 }
-                Command::TryHosts => {
-                    deeds.push(Deed::TryHosts);
-                    continue;
-                }
-                Command::Drain => {
-                    deeds.push(Deed::Drain(id.clone()));
-                    continue;
-                }
-                Command::EndLoans => {
-                    deeds.push(Deed::EndLoans);
-                    continue;
-                }
-                Command::Tell(news) => {
-                    deeds.push(Deed::Tell(news));
-                    continue;
-                }
-                Command::SwitchedOver(outcome) => {
-                    deeds.push(Deed::SwitchedOver(outcome));
-                    continue;
-                }
-                Command::Check(member) => tasks::Work::Check { member },
-                Command::AskAgent(agent) => tasks::Work::AskAgent { agent },
-                Command::Checkpoint(member) => tasks::Work::Checkpoint { member },
-                Command::AskSwitchover { agent, from, to } => tasks::Work::AskSwitchover { agent, from, to },
-                Command::Demote { from, to } => tasks::Work::Demote { from, to },
-                Command::Promote(member) => tasks::Work::Promote { member },
-            };
-            tasks.push_back(ClusterTask { id: id.clone(), cluster: Arc::clone(cluster), work: task });
+            });
         }
         deeds
     }

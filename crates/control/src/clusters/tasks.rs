@@ -5,11 +5,11 @@
 //! Not here: when something is asked (crate `cluster`), statements (`session`), Patroni's interface (`patroni`).
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{self, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cluster::{Checked, Event};
+use cluster::{Checked, Command, Event};
 use config::TlsMode;
 use reactor::tls::Demand;
 use tokio::task::spawn_blocking;
@@ -27,25 +27,25 @@ pub struct ClusterTask {
     /// The machine.
     pub id: MachineId,
     pub(super) cluster: Arc<config::Cluster>,
-    pub(super) work: Work,
+    pub(super) command: Command,
 }
 
-/// What is to be done. Members and agents are told by their places in the configuration.
-#[derive(Debug)]
-pub(super) enum Work {
-    Check { member: usize },
-    AskAgent { agent: usize },
-    Checkpoint { member: usize },
-    AskSwitchover { agent: usize, from: Arc<str>, to: Arc<str> },
-    Demote { from: usize, to: usize },
-    Promote { member: usize },
+impl ClusterTask {
+    /// What is to be done: a question, or a step of a switchover.
+    #[cfg(test)]
+    pub(crate) fn command(&self) -> Command {
+        self.command.clone()
+    }
 }
 
 /// The open connections over which hosts are checked, and what connecting needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
-    open: Arc<Mutex<BTreeMap<(Arc<str>, u64, usize), Session>>>,
+    open: Arc<Mutex<Open>>,
 }
+
+/// The open connections: by cluster, number of its machine, and place of the member.
+type Open = BTreeMap<(Arc<str>, u64, usize), Session>;
 
 /// How connections to servers are made at present.
 #[derive(Clone)]
@@ -65,9 +65,9 @@ impl Sessions {
 
     /// Carries out a task, and returns its outcome.
     pub(crate) async fn carry_out(self, task: ClusterTask, means: Means) -> (MachineId, Event) {
-        let ClusterTask { id, cluster, work } = task;
-        let event = match work {
-            Work::Check { member } => {
+        let ClusterTask { id, cluster, command } = task;
+        let event = match command {
+            Command::Check(member) => {
                 let key = (Arc::clone(&id.cluster), id.number, member);
                 let open = self.lock().remove(&key);
                 let (session, outcome) = check(open, cluster, member, means).await;
@@ -76,28 +76,35 @@ impl Sessions {
                 }
                 Event::Checked { member, outcome }
             }
-            Work::AskAgent { agent } => {
+            Command::AskAgent(agent) => {
                 let answer = match timeout(AGENT_MAX, patroni::ask(cluster, agent)).await {
                     Ok(answer) => answer.map_err(Arc::from),
                     Err(_) => Err(late(AGENT_MAX)),
                 };
                 Event::AgentTold { agent, answer }
             }
-            Work::Checkpoint { member } => Event::Checkpointed(run(cluster, member, means, "CHECKPOINT").await),
-            Work::AskSwitchover { agent, from, to } => {
+            Command::Checkpoint(member) => Event::Checkpointed(run(cluster, member, means, "CHECKPOINT").await),
+            Command::AskSwitchover { agent, from, to } => {
                 let done = match timeout(STEP_MAX, patroni::switch_over(cluster, agent, from, to)).await {
                     Ok(done) => done.map_err(Arc::from),
                     Err(_) => Err(late(STEP_MAX)),
                 };
                 Event::HandedOver(done)
             }
-            Work::Demote { from, to } => Event::HandedOver(demote(cluster, from, to).await),
-            Work::Promote { member } => Event::Promoted(run(cluster, member, means, PROMOTE).await),
+            Command::Demote { from, to } => Event::HandedOver(demote(cluster, from, to).await),
+            Command::Promote(member) => Event::Promoted(run(cluster, member, means, PROMOTE).await),
+            // The others ask nobody outside.
+            Command::Gate(_)
+            | Command::TryHosts
+            | Command::Drain
+            | Command::EndLoans
+            | Command::Tell(_)
+            | Command::SwitchedOver(_) => Event::Tick,
         };
         (id, event)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Arc<str>, u64, usize), Session>> {
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,7 +146,7 @@ async fn demote(cluster: Arc<config::Cluster>, from: usize, to: usize) -> Result
     let place = |member: usize| cluster.hosts_with_ports().nth(member).map(|(host, port)| host.at(port));
     let (from, to, name) = (place(from).unwrap_or_default(), place(to).unwrap_or_default(), cluster.name.clone());
     let ran = spawn_blocking(move || {
-        let mut shell = Command::new("/bin/sh");
+        let mut shell = process::Command::new("/bin/sh");
         shell.arg("-c").arg(&*command).stdin(Stdio::null()).stdout(Stdio::null());
         shell.env("TRUNKLINE_CLUSTER", &*name).env("TRUNKLINE_PRIMARY", from).env("TRUNKLINE_TARGET", to);
         shell.output()

@@ -24,12 +24,12 @@ pub struct Standing {
     pub paused: BTreeSet<Arc<str>>,
     /// Those of `paused` that KILL has paused: their servers are closed because of it.
     pub killed: BTreeSet<Arc<str>>,
-    /// HOLD: clients of these databases wait.
-    pub held: BTreeSet<Arc<str>>,
-    /// Where clients of the primary of a cluster may write, by the name of the cluster.
-    pub gates: BTreeMap<Arc<str>, Gate>,
     /// DISABLE: no new client is let in to these databases.
     pub disabled: BTreeSet<Arc<str>>,
+    /// HOLD: clients of these databases wait.
+    held: BTreeSet<Arc<str>>,
+    /// Where clients of the primary of a cluster may write, by the name of the cluster.
+    gates: BTreeMap<Arc<str>, Gate>,
 }
 
 impl Standing {
@@ -39,10 +39,48 @@ impl Standing {
         self.is_paused || self.paused.contains(database)
     }
 
+    /// HOLD: clients of this database wait.
+    pub fn hold(&mut self, name: &Arc<str>) {
+        self.held.insert(Arc::clone(name));
+    }
+
+    /// Ends a HOLD.
+    pub fn release(&mut self, name: &str) {
+        self.held.remove(name);
+    }
+
+    /// Whether a HOLD of this database is in force.
+    #[must_use]
+    pub fn is_held(&self, name: &str) -> bool {
+        self.held.contains(name)
+    }
+
+    /// Whether a HOLD of any database is in force.
+    #[must_use]
+    pub fn is_any_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Clients of the primary of a cluster may write there from now on.
+    pub fn set_gate(&mut self, cluster: &Arc<str>, gate: Gate) {
+        self.gates.insert(Arc::clone(cluster), gate);
+    }
+
+    /// Where clients of the primary of a cluster may write; `None` if nothing is known of it.
+    #[must_use]
+    pub fn gate(&self, cluster: &str) -> Option<&Gate> {
+        self.gates.get(cluster)
+    }
+
+    /// Nothing is known any more of these clusters.
+    pub fn forget_gates(&mut self, clusters: &[Arc<str>]) {
+        self.gates.retain(|cluster, _| !clusters.contains(cluster));
+    }
+
     /// Whether clients of a database are held, for themselves or with its cluster.
     #[must_use]
     pub fn holds(&self, entry: &Database) -> bool {
-        let gate = entry.cluster_of_primary().and_then(|cluster| self.gates.get(cluster));
+        let gate = entry.cluster_of_primary().and_then(|cluster| self.gate(cluster));
         self.held.contains(&entry.name) || matches!(gate, Some(Gate::Held | Gate::Fenced))
     }
 

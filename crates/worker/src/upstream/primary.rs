@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn heed_gates(&mut self, old: &Standing, before: &Settings) {
         let is_new = |entry: &Database| {
             let cluster = entry.cluster_of_primary()?;
-            let (was, is) = (old.gates.get(cluster), self.hands.active.standing.gates.get(cluster));
+            let (was, is) = (old.gate(cluster), self.hands.active.standing.gate(cluster));
             let has_hosts = before.clusters.get(cluster).zip(self.hands.active.settings.clusters.get(cluster));
             let is_same = has_hosts.is_some_and(|(was, is)| Arc::ptr_eq(was, is) || was == is);
             (was != is || !is_same).then(|| is.cloned().unwrap_or_default())
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn gate_of(&self, entry: &Database) -> Option<&Gate> {
-        self.hands.active.standing.gates.get(entry.cluster_of_primary()?)
+        self.hands.active.standing.gate(entry.cluster_of_primary()?)
     }
 
     /// Whether a server is at the primary, as far as that is known.

@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn a_pause_of_everything_is_told() {
         let settings = settings("[pgbouncer]\nauth_type=any\n");
-        let standing = Standing { is_paused: true, ..Standing::default() };
+        let mut standing = Standing::default();
+        standing.pause(&None);
         let table = table_under(&standing, "STATE", &settings, "", &[]);
         assert_eq!(lines(&table), ["active|no", "paused|yes", "suspended|no"]);
     }

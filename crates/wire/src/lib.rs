@@ -7,6 +7,7 @@ pub mod backend;
 pub mod frame;
 pub mod frontend;
 pub mod notice;
+pub mod proxy;
 pub mod request;
 pub mod startup;
 pub mod write;

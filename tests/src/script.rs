@@ -93,6 +93,10 @@ impl Stage {
         let words: Vec<&str> = messages[0].iter().map(String::as_str).collect();
         match words[..] {
             ["client", name, "opens"] => self.open_client(name).map(|_| ()),
+            ["client", name, "opens", "from", source] => {
+                let source: Ipv4Addr = source.parse().map_err(|_| format!("{source} is no address"))?;
+                self.add_client(name, Peer::tcp_from(source, self.pooler.address())).map(|_| ())
+            }
             ["client", name, "connects", ..] => {
                 let bytes = startup(&words[3..])?;
                 self.open_client(name)?.peer.try_send(&bytes).map_err(|e| e.to_string())
@@ -149,7 +153,11 @@ impl Stage {
     }
 
     fn open_client(&mut self, name: &str) -> Result<&mut Actor, String> {
-        let peer = Peer::tcp(self.pooler.address()).map_err(|e| e.to_string())?;
+        self.add_client(name, Peer::tcp(self.pooler.address()))
+    }
+
+    fn add_client(&mut self, name: &str, peer: std::io::Result<Peer>) -> Result<&mut Actor, String> {
+        let peer = peer.map_err(|e| e.to_string())?;
         self.actors.insert(name.to_string(), Actor { peer, me: Sender::Client, key: (0, Vec::new()) });
         self.actor(name)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pool::{Counted, Excess, Period, Rate, RateFilter, RateKeys, RateRule};
 
 use crate::mistake::{Wrong, did_you_mean};
+use crate::network::Network;
 use crate::pairs::{pairs, unrecognized};
 
 /// The keys of a line, each with its meaning.
@@ -163,16 +164,7 @@ fn keys(value: &str) -> Result<RateKeys, Wrong> {
 fn network(value: &str) -> Result<(IpAddr, u8), Wrong> {
     let wrong =
         || Wrong::new(format!("invalid address: {value} (expected an address, or one and the bits of its network)"));
-    let (address, bits) = value.split_once('/').map_or((value, None), |(address, bits)| (address, Some(bits)));
-    let address: IpAddr = address.parse().map_err(|_| wrong())?;
-    let width = if address.is_ipv4() { 32 } else { 128 };
-    let bits: u8 = bits.map_or(Ok(width), str::parse).map_err(|_| wrong())?;
-    // An IPv4 address that is written as IPv6 is compared as IPv4.
-    let shift = if address.is_ipv6() && address.to_canonical().is_ipv4() { 96 } else { 0 };
-    match bits.checked_sub(shift).filter(|_| bits <= width) {
-        Some(bits) => Ok((address.to_canonical(), bits)),
-        None => Err(wrong()),
-    }
+    Network::parse(value).map(|Network { address, bits }| (address, bits)).ok_or_else(wrong)
 }
 
 /// Whether the name can be used on the console: `SET rate_limits.NAME`.

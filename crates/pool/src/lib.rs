@@ -57,7 +57,7 @@ pub use limits::{Limits, Mode, Reuse};
 pub use pools::Pools;
 pub use rates::{
     Admission, BucketKey, Counted, Excess, RateFilter, RateKeys, RateRow, RateRule, RateStage, RateTally, Rates,
-    Relief, Shortage, Subject,
+    Relief, Shortage, Subject, network_of,
 };
 pub use reason::{WaitReason, Waited};
 pub use slot::{State, Work};

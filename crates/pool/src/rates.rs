@@ -375,7 +375,8 @@ impl RateFilter {
 }
 
 /// The network of an address. An IPv4-mapped IPv6 address counts as IPv4.
-fn network_of(address: IpAddr, bits: u8) -> IpAddr {
+#[must_use]
+pub fn network_of(address: IpAddr, bits: u8) -> IpAddr {
     let kept = |width: u32, bits: u8| width.saturating_sub(u32::from(bits));
     match address.to_canonical() {
         IpAddr::V4(address) => {

@@ -149,6 +149,9 @@ impl Fault {
             Self::DescriptorsFull => {
                 "Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn."
             }
+            Self::ProxyHeaderMissing => {
+                "Have the proxy send the header (send-proxy-v2 in HAProxy), or remove its address from proxy_protocol_from."
+            }
             Self::UnauthenticatedFull => "Try again later, or raise max_unauthenticated_connections.",
             Self::HashingFull => "Try again later, or have clients log in by scram-sha-256.",
             Self::SystemUsersFull => "Try again later, or find out why the system is slow to name its users.",

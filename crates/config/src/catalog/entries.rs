@@ -16,6 +16,7 @@ use super::otlp::{Endpoint, Headers, Ratio};
 use super::policy::PolicyList;
 use super::shape::catalog;
 use super::words::{AuthType, IoBackend, LogFormat, NotifyLost, SessionState, TlsMode};
+use crate::network::Networks;
 use pool::Mode;
 use protocol::state::Unseen;
 
@@ -297,4 +298,6 @@ catalog! {
     otlp_service_name: Text = Some("trunkline"), Live, Built;
     /// Whether spans contain statements as they arrived, with their values. Statements that mention a password are without values all the same.
     otlp_values: Flag = Some("0"), Live, Built;
+    /// The addresses and networks of proxies, such as HAProxy or a load balancer; `unix` stands for the Unix socket. Each connection from there must begin with a PROXY protocol header, version 1 or 2, and the address in it is the client's everywhere. From other addresses no such header is accepted. If empty, from none.
+    proxy_protocol_from: Networks = Some(""), Live, Built;
 }

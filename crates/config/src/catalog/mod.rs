@@ -18,7 +18,7 @@ pub use policy::Policies;
 pub use shape::{Entry, Reload, State};
 pub use words::{AuthType, FACILITY_DAEMON, IoBackend, LogFormat, NotifyLost, SessionState, TlsMode, syslog_facility};
 
-pub(crate) use kinds::{Kind, Word, seconds};
+pub(crate) use kinds::{Kind, Misfit, Range, Word, seconds};
 pub(crate) use words::Words;
 
 use crate::mistake::{Wrong, did_you_mean};

@@ -47,6 +47,22 @@ fn words_for_numbers_and_units_behind_them_get_advice() {
 }
 
 #[test]
+fn a_network_that_is_none_is_named_with_its_line() {
+    let told = |list: &str| told(&format!("[pgbouncer]\nproxy_protocol_from = {list}\n")).remove(0);
+    let head = |list: &str| {
+        format!(
+            "invalid value \"{list}\" for parameter proxy_protocol_from in configuration (t.ini:2): \
+             expected ADDRESS, ADDRESS/BITS or unix, separated by commas; not "
+        )
+    };
+    let list = "10.0.0.0/8, balancer";
+    assert_eq!(told(list), format!("{}\"balancer\"", head(list)));
+    let advice = "; write 10.0.0.0/8 for the network, or 10.0.0.5 for the one address";
+    let beyond = format!("\"10.0.0.5/8\", which has bits beyond its network{advice}");
+    assert_eq!(told("10.0.0.5/8"), head("10.0.0.5/8") + &beyond);
+}
+
+#[test]
 fn a_value_that_goes_on_behind_a_semicolon_is_not_told_since_a_password_may_stand_there() {
     let told = told("[databases]\nd = host=a port=5432;password=topsecret\n[pgbouncer]\n");
     assert_eq!(told, ["t.ini:2: the value of port contains \";password=\"; pairs are separated by spaces"]);

@@ -45,6 +45,10 @@ faults! {
     /// Unencrypted data followed a request for encryption; an attacker may have injected it.
     UnencryptedAfter { request: &'static str } = Client, PROTOCOL_VIOLATION,
         "received unencrypted data after {request}";
+    /// The connection comes from a network of `proxy_protocol_from`, and does not begin with a PROXY protocol header.
+    ProxyHeaderMissing = Operator, PROTOCOL_VIOLATION, "PROXY header expected (proxy_protocol_from)";
+    /// The connection begins with a PROXY protocol header that cannot be understood.
+    ProxyHeaderMalformed { why: &'static str } = Operator, PROTOCOL_VIOLATION, "invalid PROXY header: {why}";
     /// `client_tls_sslmode` demands TLS, and the client connected by TCP without it.
     TlsRequired = Client, PROTOCOL_VIOLATION, "SSL required";
     /// The startup parameter `replication` has an invalid value.

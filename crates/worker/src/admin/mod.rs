@@ -6,7 +6,6 @@
 use base::Time;
 use pool::{Command, ServerKey};
 use protocol::fault::Fault;
-use reactor::Peer;
 
 use crate::admin::suspend::Suspended;
 use crate::admin::under_way::Snapshots;
@@ -133,14 +132,14 @@ impl<S> Admin<S> {
         self.is_handed_over
     }
 
-    /// Whether a shutdown rejects clients from this peer. While the shutdown waits for clients, a TCP client had
+    /// Whether a shutdown rejects a client on the Unix socket, or one by TCP. While the shutdown waits for clients, a TCP client had
     /// connected before the listener was closed, and would be rejected for no reason while another process listens on
     /// the same port; the Unix socket stays open, but only for the console and for cancel requests of peers.
-    pub(crate) fn shuts_out(&self, peer: Peer) -> bool {
+    pub(crate) fn shuts_out(&self, is_on_unix_socket: bool) -> bool {
         match self.shutdown {
             None => false,
             Some(Shutdown::WaitForClients) => {
-                matches!(peer, Peer::Unix { .. }) || self.stopped_lending.is_some() || self.has_ended_clients
+                is_on_unix_socket || self.stopped_lending.is_some() || self.has_ended_clients
             }
             Some(Shutdown::WaitForServers | Shutdown::Now) => true,
         }

@@ -17,7 +17,7 @@ use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::{Greeting, Handshake};
 use crate::data::client::{Client, ClientStage, LimitSlots};
-use crate::letters::{CancelWait, GreetedClient, ToWorker};
+use crate::letters::{AddressSource, CancelWait, GreetedClient, ToWorker};
 use crate::planted::{is_stuffed, sent_along};
 use crate::worker::{Owner, Worker};
 
@@ -29,10 +29,13 @@ impl<I: Io> Worker<I> {
         let (since, since_wall) = (self.hands.now, self.hands.io.wall());
         let is_operator =
             matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.hands.active.own_uid || uid == ROOT);
-        let greeting = Greeting { has_kept_descriptor: is_last && is_operator, ..Greeting::new(since_wall) };
-        let Some(key) = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting))) else {
-            return;
+        let greeting = Greeting {
+            has_kept_descriptor: is_last && is_operator,
+            awaits_proxy_header: self.is_proxy(peer),
+            ..Greeting::new(since_wall)
         };
+        let (from, stage) = ((peer, AddressSource::Socket), ClientStage::Greeting(Box::new(greeting)));
+        let Some(key) = self.take_client(socket, from, id, since, stage) else { return };
         if !self.count_unauthenticated(key) {
             return;
         }
@@ -50,7 +53,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn receive_own(&mut self, socket: I::Socket, is_listener: bool) {
         let (peer, since_wall) = (self.hands.io.peer(&socket), self.hands.io.wall());
         let stage = ClientStage::Greeting(Box::new(Greeting::new(since_wall)));
-        let Some(key) = self.take_client(socket, peer, 0, self.hands.now, stage) else { return };
+        let from = (peer, AddressSource::Socket);
+        let Some(key) = self.take_client(socket, from, 0, self.hands.now, stage) else { return };
         if let Some(client) = self.clients.get_mut(key) {
             (client.is_own, client.is_listener) = (true, is_listener);
             self.hands.io.receive(client.conn, Receive::Once);
@@ -61,7 +65,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn take_client(
         &mut self,
         socket: I::Socket,
-        peer: Peer,
+        (peer, address_source): (Peer, AddressSource),
         id: u64,
         since: Time,
         stage: ClientStage,
@@ -71,6 +75,7 @@ impl<I: Io> Worker<I> {
             conn,
             id,
             peer,
+            address_source,
             security: None,
             since,
             last_received: self.hands.now,
@@ -107,6 +112,15 @@ impl<I: Io> Worker<I> {
         let ClientStage::Greeting(greeting) = &mut client.stage else { return };
         greeting.has_spoken = true;
         greeting.unread.extend_from_slice(bytes);
+        if !greeting.awaits_proxy_header || self.read_proxy_header(key) {
+            self.open(key);
+        }
+    }
+
+    /// Acts on what a client has sent, if that is a whole packet.
+    fn open(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let ClientStage::Greeting(greeting) = &mut client.stage else { return };
         match greeting::open(&greeting.unread) {
             Opening::More => self.hands.io.receive(client.conn, Receive::Once),
             Opening::DirectTls => {
@@ -238,7 +252,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let (id, peer, since, conn, is_own) = (client.id, client.peer, client.since, client.conn, client.is_own);
-        let security = client.security.clone();
+        let (security, address_source) = (client.security.clone(), client.address_source);
         match self.hands.io.release(conn) {
             Some(socket) => {
                 let unauthenticated = client.slots.unauthenticated.take();
@@ -246,6 +260,7 @@ impl<I: Io> Worker<I> {
                 let greeted_client = GreetedClient {
                     socket,
                     peer,
+                    address_source,
                     security,
                     request,
                     early,
@@ -285,8 +300,8 @@ impl<I: Io> Worker<I> {
             return;
         }
         let GreetedClient { socket, peer, security, request, early, id, since, is_own, unauthenticated, .. } = arrived;
-        let stage = ClientStage::Login(Box::new(LoggingIn::new(request)));
-        let Some(key) = self.take_client(socket, peer, id, since, stage) else {
+        let (from, stage) = ((peer, arrived.address_source), ClientStage::Login(Box::new(LoggingIn::new(request))));
+        let Some(key) = self.take_client(socket, from, id, since, stage) else {
             self.hands.posts.unauthenticated.give_back(&peer, unauthenticated);
             return;
         };

@@ -109,7 +109,11 @@ impl<I: Io> Worker<I> {
         let is_here = self.hands.active.homes.home_of(name) == self.hands.id;
         let entry = entry.or_else(|| self.hands.active.settings.database(name)).filter(|_| is_here);
         let entry = entry.ok_or_else(|| Fault::NoSuchDatabase { name: name.into() })?;
-        if self.clients.get(key).is_some_and(|client| !client.is_own && self.admin.shuts_out(client.peer)) {
+        if self
+            .clients
+            .get(key)
+            .is_some_and(|client| !client.is_own && self.admin.shuts_out(client.is_on_unix_socket()))
+        {
             return Err(Fault::ShuttingDown);
         }
         if self.hands.active.standing.disabled.contains(name) {

@@ -10,6 +10,8 @@ use base::Wall;
 pub(crate) struct Greeting {
     pub(super) unread: Vec<u8>,
     pub(super) has_spoken: bool,
+    /// A PROXY header must come before anything else.
+    pub(super) awaits_proxy_header: bool,
     /// TLS is being negotiated.
     pub(super) handshake: Option<Handshake>,
     /// It uses one of the reserved file descriptors, since it may be an operator.
@@ -19,12 +21,19 @@ pub(crate) struct Greeting {
 
 impl Greeting {
     pub(crate) fn new(since_wall: Wall) -> Self {
-        Self { unread: Vec::new(), has_spoken: false, handshake: None, has_kept_descriptor: false, since_wall }
+        Self {
+            unread: Vec::new(),
+            has_spoken: false,
+            awaits_proxy_header: false,
+            handshake: None,
+            has_kept_descriptor: false,
+            since_wall,
+        }
     }
 
     /// Takes over what a previous process has received.
-    pub(crate) fn resumes(&mut self, unread: Vec<u8>, has_spoken: bool) {
-        (self.unread, self.has_spoken) = (unread, has_spoken);
+    pub(crate) fn resumes(&mut self, unread: Vec<u8>, has_spoken: bool, awaits_proxy_header: bool) {
+        (self.unread, self.has_spoken, self.awaits_proxy_header) = (unread, has_spoken, awaits_proxy_header);
     }
 
     /// Bytes of the startup packet so far.
@@ -34,6 +43,10 @@ impl Greeting {
 
     pub(crate) fn has_spoken(&self) -> bool {
         self.has_spoken
+    }
+
+    pub(crate) fn awaits_proxy_header(&self) -> bool {
+        self.awaits_proxy_header
     }
 
     pub(crate) fn since_wall(&self) -> Wall {

@@ -13,6 +13,7 @@ pub(crate) mod greeting;
 pub(crate) mod hashing;
 pub(crate) mod login;
 pub(crate) mod proof;
+pub(crate) mod proxied;
 pub(crate) mod questions;
 pub(crate) mod remembered;
 pub(crate) mod secrets;

@@ -4,6 +4,7 @@
 //! Not here: what is done with its messages (`hear`, `forward`), how it logged in (`admission`).
 
 use protocol::state::Pin;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::data::claims::Claimed;
 use crate::data::held::{Held, Skips, first_request};
 use crate::data::pace::Pace;
 use crate::data::server::fingerprint;
-use crate::letters::CancelWait;
+use crate::letters::{AddressSource, CancelWait};
 use crate::measured::Meter;
 use crate::notify::listening::ListenWait;
 use crate::observe::tracers::Mask;
@@ -100,7 +101,9 @@ pub(crate) struct Client {
     pub(crate) conn: Conn,
     /// Its number in logs and on the console.
     pub(crate) id: u64,
+    /// Its address: that of its socket, or the one that a proxy has told.
     pub(crate) peer: Peer,
+    pub(crate) address_source: AddressSource,
     /// The TLS session, if it is encrypted.
     pub(crate) security: Option<Arc<Security>>,
     /// When it was accepted.
@@ -363,6 +366,20 @@ impl Client {
             ClientStage::Ready(ready) => Some(ready),
             _ => None,
         }
+    }
+
+    /// Whether its connection uses the Unix socket; if a proxy's does, it may still have an address.
+    pub(crate) fn is_on_unix_socket(&self) -> bool {
+        match self.address_source {
+            AddressSource::Socket => matches!(self.peer, Peer::Unix { .. }),
+            AddressSource::HeaderOverTcp => false,
+            AddressSource::HeaderOverUnix => true,
+        }
+    }
+
+    /// Its address, if a PROXY header has told it.
+    pub(crate) fn told_address(&self) -> Option<SocketAddr> {
+        self.peer.tcp().filter(|_| self.address_source != AddressSource::Socket)
     }
 
     /// The pool of a client that is logged in, or waits for the first server of its pool.

@@ -10,6 +10,7 @@ use reactor::{Conn, Peer, Receive};
 
 use super::*;
 use crate::data::client::{LimitSlots, Ready};
+use crate::letters::AddressSource;
 use crate::still::{NOW, StillWorker};
 
 /// Puts in a client whose bytes have no other consequence: it is about to leave.
@@ -22,6 +23,7 @@ fn client(still: &mut StillWorker, number: u32) -> Key {
         conn: Conn::first(number),
         id: u64::from(number),
         peer: Peer::Unix { pid: 1, uid: None },
+        address_source: AddressSource::Socket,
         security: None,
         since: NOW,
         last_received: NOW,

@@ -204,6 +204,7 @@ impl<I: Io> Worker<I> {
                 said: greeting.unread().into(),
                 has_spoken: greeting.has_spoken(),
                 since_wall: greeting.since_wall().0,
+                awaits_proxy_header: greeting.awaits_proxy_header(),
             },
             ClientStage::Login(login) => {
                 let (pool, since) = login.waits_since()?;
@@ -220,8 +221,14 @@ impl<I: Io> Worker<I> {
             ClientStage::Ready(ready) => PackedStage::Ready(Box::new(self.packed_ready(ready, gathered)?)),
             ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
-        let is_unix = matches!(client.peer, reactor::Peer::Unix { .. });
-        Some(PackedClient { id: client.id, since: client.since.0, asked: client.last_received.0, is_unix, stage })
+        Some(PackedClient {
+            id: client.id,
+            since: client.since.0,
+            asked: client.last_received.0,
+            is_unix: client.is_on_unix_socket(),
+            stage,
+            told_address: client.told_address(),
+        })
     }
 
     fn packed_ready(&self, ready: &Ready, gathered: &mut Gathered) -> Option<PackedReady> {

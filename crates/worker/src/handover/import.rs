@@ -21,7 +21,7 @@ use protocol::loan::{ClientSession, Collected, LoanPhase, SequenceOwner, shared}
 use protocol::prepared::{Account, Names, PackedStatement, ServerStatements, Statement, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
-use reactor::{Address, Io};
+use reactor::{Address, Io, Peer};
 
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::Greeting;
@@ -31,6 +31,7 @@ use crate::data::server::Server;
 use crate::handover::parcel::{
     Imports, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
+use crate::letters::AddressSource;
 use crate::planted::{comes_with_request, own_parameters, own_statements};
 use crate::registry::Welcome;
 use crate::upstream::dialed_host::DialedHost;
@@ -169,13 +170,13 @@ impl<I: Io> Worker<I> {
         socket: I::Socket,
         imported_statements: &mut ImportedStatements,
     ) -> Option<Key> {
-        let (peer, since) = (self.hands.io.peer(&socket), Time(packed.since));
+        let (from, since) = (self.address_of(&packed, &socket), Time(packed.since));
         let PackedClient { id, asked, stage, .. } = packed;
         match stage {
-            PackedStage::Greeting { said, has_spoken, since_wall } => {
+            PackedStage::Greeting { said, has_spoken, since_wall, awaits_proxy_header } => {
                 let mut greeting = Greeting::new(Wall(since_wall));
-                greeting.resumes(said.0, has_spoken);
-                let key = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting)))?;
+                greeting.resumes(said.0, has_spoken, awaits_proxy_header);
+                let key = self.take_client(socket, from, id, since, ClientStage::Greeting(Box::new(greeting)))?;
                 if self.count_unauthenticated(key) {
                     self.arm_client(key);
                 }
@@ -196,7 +197,7 @@ impl<I: Io> Worker<I> {
                 let pool = self.known_pool(&name);
                 let nowhere = Key::NOWHERE;
                 let login = LoggingIn::proved(request, pool.unwrap_or(nowhere), Time(waits_since), said.0);
-                let key = self.take_client(socket, peer, id, since, ClientStage::Login(Box::new(login)))?;
+                let key = self.take_client(socket, from, id, since, ClientStage::Login(Box::new(login)))?;
                 let Some(pool) = pool else {
                     self.fail_client(key, &self.homeless(&name));
                     return None;
@@ -206,19 +207,27 @@ impl<I: Io> Worker<I> {
                 Some(key)
             }
             PackedStage::Ready(ready) => {
-                self.arrive_ready(*ready, socket, (id, since, Time(asked)), imported_statements)
+                self.arrive_ready(*ready, (socket, from), (id, since, Time(asked)), imported_statements)
             }
+        }
+    }
+
+    /// The address of a client that arrives, and how it is known. It stays the told one, whatever the settings are now.
+    fn address_of(&self, packed: &PackedClient, socket: &I::Socket) -> (Peer, AddressSource) {
+        match packed.told_address {
+            Some(told) if packed.is_unix => (told.into(), AddressSource::HeaderOverUnix),
+            Some(told) => (told.into(), AddressSource::HeaderOverTcp),
+            None => (self.hands.io.peer(socket), AddressSource::Socket),
         }
     }
 
     fn arrive_ready(
         &mut self,
         packed: PackedReady,
-        socket: I::Socket,
+        (socket, from): (I::Socket, (Peer, AddressSource)),
         (id, since, asked): (u64, Time, Time),
         imported_statements: &mut ImportedStatements,
     ) -> Option<Key> {
-        let peer = self.hands.io.peer(&socket);
         let pool = self.known_pool(&packed.pool);
         let user = self.registry.user(&packed.user, &self.hands.active.settings);
         let vars = self.vars_of(&packed.vars);
@@ -275,7 +284,7 @@ impl<I: Io> Worker<I> {
                 charge.ok().map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
             is_whole &= ready.session.collected.is_some();
         }
-        let key = self.take_client(socket, peer, id, since, ClientStage::Ready(ready))?;
+        let key = self.take_client(socket, from, id, since, ClientStage::Ready(ready))?;
         if let Some(client) = self.clients.get_mut(key) {
             client.last_received = asked;
         }

@@ -140,6 +140,9 @@ pub struct PackedClient {
     /// Whether it is connected by a unix socket.
     pub is_unix: bool,
     pub(crate) stage: PackedStage,
+    /// Its address, if a PROXY header has told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) told_address: Option<SocketAddr>,
 }
 
 /// The stage of a client.
@@ -149,6 +152,9 @@ pub(crate) enum PackedStage {
         said: Packed,
         has_spoken: bool,
         since_wall: i64,
+        /// A PROXY header must come before anything else.
+        #[serde(default)]
+        awaits_proxy_header: bool,
     },
     Welcome {
         pool: PoolName,
@@ -383,7 +389,7 @@ mod tests {
             fields::<PackedPool>(),
             "name stamp welcome begun is_welcome_old keys follows custom is_custom_incomplete asks_for_numbers told"
         );
-        assert_eq!(fields::<PackedClient>(), "id since asked is_unix stage");
+        assert_eq!(fields::<PackedClient>(), "id since asked is_unix stage told_address");
         assert_eq!(
             fields::<PackedReady>(),
             "pool user vars overrides given began channels unlistens pins cancel_key cancel_key_rest scanner fate names unnamed collected is_notified skips is_answer_torn held waits_since"

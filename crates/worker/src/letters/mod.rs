@@ -34,6 +34,6 @@ pub use snapshot::{
 };
 pub use to_control::{SecretQuestion, ToControl};
 pub use to_worker::{
-    Addresses, AuthQueryAnswer, CancelWait, CancelWish, Found, GreetedClient, Inquirer, LocksDiffer, Requester,
-    Shutdown, ToWorker,
+    AddressSource, Addresses, AuthQueryAnswer, CancelWait, CancelWish, Found, GreetedClient, Inquirer, LocksDiffer,
+    Requester, Shutdown, ToWorker,
 };

@@ -212,6 +212,18 @@ pub struct CancelWait {
     pub until: Option<Time>,
 }
 
+/// How the address of a client is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AddressSource {
+    /// It is that of its socket.
+    #[default]
+    Socket,
+    /// A proxy that is connected by TCP has told it in a PROXY header.
+    HeaderOverTcp,
+    /// A proxy on the Unix socket has told it in a PROXY header.
+    HeaderOverUnix,
+}
+
 /// A client on its way from its greeting to its home worker.
 #[derive(Debug)]
 pub struct GreetedClient<S> {
@@ -219,6 +231,8 @@ pub struct GreetedClient<S> {
     pub socket: S,
     /// Its address.
     pub peer: Peer,
+    /// How that is known.
+    pub address_source: AddressSource,
     /// Its TLS, if it is secured.
     pub security: Option<Arc<Security>>,
     /// Its startup request.

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use base::{Key, Place};
 use protocol::fault::Fault;
-use reactor::{Io, Level};
+use reactor::{Io, Level, Peer};
 
 use crate::data::client::{Client, ClientStage};
 use crate::letters::ToWorker;
@@ -49,6 +49,18 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(_) | ClientStage::Console(_) => {}
         }
+    }
+
+    /// A PROXY header has told the address of a connection: it counts among those from there. Returns whether it may stay.
+    pub(crate) fn recount_unauthenticated(&mut self, key: Key, told: Peer) -> bool {
+        let is_listed = |number: &NonZeroU64| *number != UNLISTED;
+        let is_listed = self.clients.get(key).is_some_and(|client| client.slots.unauthenticated.iter().any(is_listed));
+        if is_listed {
+            self.uncount_unauthenticated(key);
+        }
+        let Some(client) = self.clients.get_mut(key) else { return false };
+        client.peer = told;
+        !is_listed || self.count_unauthenticated(key)
     }
 
     /// A client has authenticated or disconnected: it no longer counts.

@@ -72,6 +72,8 @@ pub struct Database {
     pub load_balance_hosts: LoadBalance,
     /// What a host has to be for its servers to be used.
     pub target_session_attrs: SessionAttrs,
+    /// The PROXY protocol header with which each connection to a host begins.
+    pub proxy_protocol: ProxyProtocol,
     /// SQL that every server receives after its login.
     pub connect_query: Option<Arc<str>>,
     /// A parameter of the startup packet for servers.
@@ -148,6 +150,18 @@ struct Written {
     has_port: bool,
 }
 
+/// The PROXY protocol header with which each connection to a host, or to a peer, begins (`proxy_protocol`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ProxyProtocol {
+    /// None.
+    #[default]
+    Off,
+    /// Of version 1.
+    V1,
+    /// Of version 2.
+    V2,
+}
+
 /// A password in clear text, which `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Arc<str>);
@@ -188,6 +202,10 @@ impl Words for Role {
         &[("primary", Self::Primary), ("replica", Self::Replica), ("any", Self::Any)];
 }
 
+impl Words for ProxyProtocol {
+    const ALL: &'static [(&'static str, Self)] = &[("off", Self::Off), ("v1", Self::V1), ("v2", Self::V2)];
+}
+
 impl Words for LoadBalance {
     const ALL: &'static [(&'static str, Self)] = &[("round-robin", Self::RoundRobin), ("disable", Self::Disable)];
 }
@@ -221,6 +239,7 @@ impl Database {
             max_db_client_connections: None,
             load_balance_hosts: LoadBalance::default(),
             target_session_attrs: SessionAttrs::default(),
+            proxy_protocol: ProxyProtocol::default(),
             connect_query: None,
             client_encoding: None,
             datestyle: None,
@@ -352,6 +371,7 @@ impl Database {
                 self.target_session_attrs = word(key, value)?;
                 written.has_attrs = true;
             }
+            "proxy_protocol" => self.proxy_protocol = word(key, value)?,
             "connect_query" => self.connect_query = Some(texts.share(value)),
             "client_encoding" => self.client_encoding = Some(texts.share(value)),
             "datestyle" => self.datestyle = Some(texts.share(value)),
@@ -472,6 +492,7 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "session_unseen",
     "max_pinned_servers",
     "pinned_server_timeout",
+    "proxy_protocol",
 ];
 /// The name of the fallback.
 pub(crate) const FALLBACK: &str = "*";

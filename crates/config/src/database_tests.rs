@@ -29,11 +29,17 @@ fn every_documented_key_is_taken() {
             "session_policy" => "reject",
             "session_unseen" => "pin",
             "role" => "replica cluster=main",
+            "proxy_protocol" => "v2",
             _ => "7",
         };
         let text = format!("{key}={value}");
         assert_ne!(good(&text), Database::named("app".into()), "{text}");
     }
+}
+
+#[test]
+fn a_mistaken_version_of_the_proxy_protocol_is_named() {
+    assert_eq!(bad("proxy_protocol=v3"), ["invalid proxy_protocol: v3 (expected one of off, v1, v2)"]);
 }
 
 #[test]

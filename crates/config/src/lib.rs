@@ -33,7 +33,7 @@ pub use catalog::{
     SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use cluster::{Cluster, LeaseFencing};
-pub use database::{Database, LoadBalance, Password, SessionAttrs};
+pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs};
 pub use diff::changes;
 pub use endpoint::Endpoint;
 pub use homes::Homes;

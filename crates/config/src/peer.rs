@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use crate::catalog::Settings;
+use crate::database::ProxyProtocol;
 use crate::host::Host;
 use crate::mistake::Wrong;
-use crate::pairs::{count, pairs, port, unrecognized};
+use crate::pairs::{count, pairs, port, unrecognized, word};
 
 /// A process that may be the target of a cancel request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub struct Peer {
     pub port: u16,
     /// Most connections to it; `None` inherits `default_pool_size`.
     pub pool_size: Option<u32>,
+    /// The PROXY protocol header with which each connection to it begins.
+    pub proxy_protocol: ProxyProtocol,
 }
 
 impl Peer {
@@ -34,18 +37,20 @@ impl Peer {
             0
         });
         let (mut peer_host, mut peer_port, mut pool_size) = (None, PORT, None);
+        let mut proxy_protocol = ProxyProtocol::default();
         for (key, value) in pairs(value).map_err(|wrong| vec![wrong])? {
             let outcome = match key {
                 "host" => Host::parse(&value).map(|host| peer_host = Some((host, Arc::from(&*value)))),
                 "port" => port(&value).map(|port| peer_port = port),
                 "pool_size" => count(key, &value).map(|size| pool_size = size),
-                _ => Err(unrecognized("connection", key, &["host", "port", "pool_size"])),
+                "proxy_protocol" => word(key, &value).map(|word| proxy_protocol = word),
+                _ => Err(unrecognized("connection", key, &["host", "port", "pool_size", "proxy_protocol"])),
             };
             wrongs.extend(outcome.err());
         }
         match peer_host {
             Some((host, host_text)) if wrongs.is_empty() => {
-                Ok(Self { id, host, host_text, port: peer_port, pool_size })
+                Ok(Self { id, host, host_text, port: peer_port, pool_size, proxy_protocol })
             }
             None if wrongs.is_empty() => Err(vec![Wrong::new(format!("peer {id} has no host"))]),
             _ => Err(wrongs),
@@ -78,6 +83,9 @@ mod tests {
     fn a_peer_has_a_number_and_a_host() {
         let peer = Peer::parse("3", "host=10.0.0.3 pool_size=2").expect("a good line");
         assert_eq!((peer.id, peer.port, peer.pool_size), (3, 6432, Some(2)));
+        assert_eq!(peer.proxy_protocol, ProxyProtocol::Off);
+        let peer = Peer::parse("3", "host=10.0.0.3 proxy_protocol=v2").expect("a good line");
+        assert_eq!(peer.proxy_protocol, ProxyProtocol::V2);
         for (name, value) in [("0", "host=a"), ("x", "host=a"), ("65536", "host=a"), ("1", ""), ("1", "host=a x=1")] {
             assert!(Peer::parse(name, value).is_err(), "{name} = {value}");
         }

@@ -108,6 +108,7 @@ fn servers_survive_only_what_they_need_not_know() {
         "host=h user=u password=q",
         "host=h user=u password=p pool_size=3 pool_mode=statement",
         "host=h,h2 user=u password=p",
+        "host=h user=u password=p proxy_protocol=v2",
         "host=g,h port=1,5432 user=u password=p",
     ] {
         assert!(!database(value).must_reconnect(&old), "{value}");

@@ -21,6 +21,7 @@ use crate::timers::Timer;
 use crate::upstream::attempt::Attempt;
 use crate::upstream::dial::{NO_ANSWER, words};
 use crate::upstream::host_names::{Asker, HostNames, Known};
+use crate::upstream::proxy_header::begin_own;
 use crate::worker::Owner;
 
 impl Cancels {
@@ -167,6 +168,9 @@ impl Cancels {
         let Some(forward) = self.forwards.rows.get(key) else { return };
         let ForwardStage::Connecting { conn, .. } = forward.stage else { return };
         let mut out = Vec::new();
+        if let Some(peer) = hands.active.settings.peers.get(&forward.peer) {
+            begin_own(&mut out, peer.proxy_protocol, &hands.io, conn);
+        }
         write::cancel_request(&mut out, forward.key.bytes());
         self.move_forward(key, ForwardStage::Sent(conn), hands);
         hands.io.send(conn, out.into());

@@ -25,8 +25,12 @@ struct PeersTest {
 
 impl PeersTest {
     fn new() -> Self {
+        Self::with(SETTINGS)
+    }
+
+    fn with(settings: &str) -> Self {
         let test =
-            Self { cancels: Cancels::default(), names: HostNames::default(), still: StillHands::with(SETTINGS, 1) };
+            Self { cancels: Cancels::default(), names: HostNames::default(), still: StillHands::with(settings, 1) };
         test.still.connects((0..9).map(|number| Ok(conn(number))));
         test
     }
@@ -113,6 +117,17 @@ fn a_request_is_sent_with_the_key_of_the_peer_and_ends_when_the_peer_closes() {
     assert_eq!(test.tasks(), ["RequestOver(1.1)"]);
     assert_eq!(test.still.hands.connections.cancel_requests(CancelRequest::Forwarded), 1);
     assert!(test.still.hands.timers.is_empty());
+}
+
+#[test]
+fn a_peer_that_demands_it_gets_a_proxy_header_before_the_request() {
+    let mut test = PeersTest::with(&SETTINGS.replace("host=10.0.0.1", "host=10.0.0.1 proxy_protocol=v2"));
+    test.asks(PEER, 1);
+    test.calls();
+    test.connected(forward(0));
+    let mut message = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0".to_vec();
+    write::cancel_request(&mut message, &[1; 8]);
+    assert_eq!(test.still.calls(), [Call::Send(conn(0), message)]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! Not here: the keys (`protocol::cancel`), how a request is begun (`aim`), the rows of clients and servers (`rows`).
 
 use base::Key;
+use config::ProxyProtocol;
 use measure::CancelRequest;
 use protocol::cancel::{Aim, CancelKey};
 use reactor::{Close, Conn, End, Io, Level, Receive, Subject};
@@ -19,6 +20,7 @@ use crate::letters::{CancelWait, CancelWish, Requester, ToControl, ToWorker};
 use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
 use crate::tasks::Task;
 use crate::upstream::host_names::HostNames;
+use crate::upstream::proxy_header::begin_own;
 use crate::upstream::secure::{TLS_REFUSED, begin_tls, request_tls, tls_answer};
 use crate::worker::Owner;
 
@@ -134,10 +136,15 @@ impl Cancels {
         end_request(requester, how, hands);
     }
 
-    /// The second connection is established. Returns whether the request can be sent. If the server's own connection is
+    /// The second connection is established and begins with this PROXY header. Returns whether the request can be sent. If the server's own connection is
     /// encrypted, this one has to be first: the request carries the server's secret key.
-    pub(crate) fn connected<I: Io>(&self, key: Key, hands: &mut Hands<I>) -> bool {
+    pub(crate) fn connected<I: Io>(&self, key: Key, header: ProxyProtocol, hands: &mut Hands<I>) -> bool {
         let Some(cancel) = self.rows.get(key) else { return false };
+        let mut out = Vec::new();
+        begin_own(&mut out, header, &hands.io, cancel.conn);
+        if !out.is_empty() {
+            hands.io.send(cancel.conn, out.into());
+        }
         if cancel.secret.is_some() {
             request_tls(&mut hands.io, cancel.conn);
         }

@@ -94,7 +94,7 @@ fn wish(key: CancelKey, until: Option<Time>) -> CancelWish {
 
 fn is_running() -> CancelTest {
     let mut test = CancelTest::aimed();
-    assert!(test.cancels.connected(cancel(), &mut test.still.hands));
+    assert!(test.cancels.connected(cancel(), ProxyProtocol::Off, &mut test.still.hands));
     test
 }
 
@@ -113,6 +113,19 @@ fn a_request_is_sent_while_its_query_runs_and_is_over_when_the_server_closes() {
     assert_eq!(test.counted(CancelRequest::Sent), 1);
     assert!(!test.cancels.is_aimed_at(ServerKey::first(3)));
     assert!(test.still.hands.timers.is_empty());
+}
+
+#[test]
+fn a_connection_to_a_pooler_that_demands_it_begins_with_a_proxy_header() {
+    for (how, header) in [
+        (ProxyProtocol::V1, b"PROXY UNKNOWN\r\n".to_vec()),
+        (ProxyProtocol::V2, b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0".to_vec()),
+    ] {
+        let mut test = CancelTest::aimed();
+        assert!(test.cancels.connected(cancel(), how, &mut test.still.hands));
+        // The simulated connection has no addresses.
+        assert_eq!(test.still.calls(), [Call::Send(CONN, header)]);
+    }
 }
 
 #[test]
@@ -177,7 +190,7 @@ fn the_key_of_an_encrypted_server_is_not_sent_in_clear_text() {
         test.still.connects([Ok(CONN)]);
         let target = target(Some((demand.clone(), "db".into())));
         assert!(test.cancels.aim(target, Some(requester(1)), &mut test.still.hands));
-        assert!(!test.cancels.connected(cancel(), &mut test.still.hands));
+        assert!(!test.cancels.connected(cancel(), ProxyProtocol::Off, &mut test.still.hands));
         assert_eq!(test.still.calls()[1..], [Call::Send(CONN, message.clone())]);
         test.cancels.answered(cancel(), answer, &mut test.still.hands);
         assert_eq!(test.still.calls(), [what]);

@@ -4,6 +4,7 @@
 //! Not here: how a request proceeds (`requests`, `peers`); what its end means to a server (`upstream::cleanup`).
 
 use base::Key;
+use config::ProxyProtocol;
 use pool::ServerKey;
 use protocol::cancel::CancelKey;
 use reactor::Io;
@@ -43,7 +44,9 @@ impl<I: Io> Worker<I> {
 
     /// The second connection to a server is established.
     pub(crate) fn cancel_connected(&mut self, key: Key) {
-        if self.cancel.connected(key, &mut self.hands) {
+        let server = self.cancel.server_of(key).and_then(|server| self.servers.get(server));
+        let header = server.map_or(ProxyProtocol::Off, |server| self.proxy_protocol_of(server));
+        if self.cancel.connected(key, header, &mut self.hands) {
             self.send_cancel(key);
         }
     }

@@ -232,6 +232,7 @@ impl<I: Io> Worker<I> {
             let from = ours.map_or_else(String::new, |ours| format!(" (from {ours})"));
             self.log_server(key, self.dial_level(key, Level::Log), format_args!("new connection to server{from}"));
         }
+        self.send_proxy_header(key);
         if self.asks_for_tls(key) {
             self.ask_for_tls(key);
         } else if self.lacks_tls(key) {

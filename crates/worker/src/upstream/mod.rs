@@ -15,5 +15,6 @@ pub(crate) mod login;
 pub(crate) mod observed_hosts;
 mod outages;
 pub(crate) mod primary;
+pub(crate) mod proxy_header;
 pub(crate) mod role;
 pub(crate) mod secure;

@@ -65,6 +65,11 @@ impl Stage {
 
     /// A client that begins with a TLS handshake directly.
     fn direct(&self, protocols: &[&str]) -> StreamOwned<ClientConnection, TcpStream> {
+        self.over(TcpStream::connect(self.pooler.address()).expect("a door"), protocols)
+    }
+
+    /// The same over this connection.
+    pub(crate) fn over(&self, tcp: TcpStream, protocols: &[&str]) -> StreamOwned<ClientConnection, TcpStream> {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).expect("ours"))
@@ -74,7 +79,6 @@ impl Stage {
         let mut config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let name = ServerName::try_from("localhost").expect("a name");
-        let tcp = TcpStream::connect(self.pooler.address()).expect("a door");
         tcp.set_read_timeout(Some(LIMIT)).expect("a time limit");
         StreamOwned::new(ClientConnection::new(Arc::new(config), name).expect("a client"), tcp)
     }
@@ -468,13 +472,13 @@ pub(crate) fn servers_are_replaced_when_tls_towards_them_changes(house: &House) 
 }
 
 /// Logs in as `u` on an encrypted connection: the startup packet goes with the last flight of the handshake.
-fn log_in(stream: &mut StreamOwned<ClientConnection, TcpStream>, database: &str) {
+pub(crate) fn log_in(stream: &mut StreamOwned<ClientConnection, TcpStream>, database: &str) {
     stream.write_all(&message::startup(0, &[("user", "u"), ("database", database)])).expect("sent");
     while frame(stream).0 != b'Z' {}
 }
 
 /// Reads a message that is no error. Returns its type and its body.
-fn frame(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> (u8, Vec<u8>) {
+pub(crate) fn frame(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> (u8, Vec<u8>) {
     let (kind, body) = any_frame(stream);
     assert_ne!(kind, b'E', "{}", String::from_utf8_lossy(&body));
     (kind, body)

@@ -134,7 +134,7 @@ fn knock_from_elsewhere(address: SocketAddr) -> Peer {
 }
 
 /// Handshakes of the flood: more than the pooler finishes during one login.
-const FLOOD: usize = 1500;
+pub(crate) const FLOOD: usize = 1500;
 const LIMIT_OF_TEN: &str = "max_unauthenticated_connections = 10";
 /// Without it the kernel holds back silent connections for a second.
 const AT_ONCE: &str = "tcp_defer_accept = 0";

@@ -8,12 +8,14 @@ use std::path::PathBuf;
 
 use socket2::{Domain, Socket, Type};
 use tests::client::Client;
+use tests::hello::client_hello;
 use tests::message::{self, Complaint, SSL_CODE, packet};
 use tests::peer::Peer;
 use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
+use crate::logins::floods::FLOOD;
 use crate::logins::tls::{Stage, frame, log_in};
 
 pub(crate) fn rules_fit_the_address_that_the_proxy_tells(house: &House) {
@@ -143,6 +145,24 @@ pub(crate) fn who_floods_through_a_proxy_keeps_nobody_else_out(house: &House) {
     for port in 1..=10 {
         drop(login(&pooler, &line("203.0.113.66", port), "proxied_flood").expect("let in"));
     }
+}
+
+pub(crate) fn clients_of_a_proxy_take_turns_with_handshakes_of_tls(house: &House) {
+    let settings = [FROM_PROXY, "workers = 1", "client_login_timeout = 0", "max_client_conn = 5000"];
+    let stage = Stage::new(house, "proxied_turns", &settings);
+    let asks = [line("203.0.113.66", 4711), packet(&SSL_CODE.to_be_bytes())].concat();
+    let mut flood: Vec<Peer> = (0..FLOOD).map(|_| send(from_proxy(&stage.pooler), &asks)).collect();
+    for peer in &mut flood {
+        assert_eq!(peer.bytes(1).expect("an answer"), b"S");
+    }
+    let hello = client_hello();
+    flood.iter_mut().for_each(|peer| peer.send(&hello));
+    let mut other = stream_from_proxy(&stage.pooler);
+    other.write_all(&line("203.0.113.9", 4711)).expect("sent");
+    log_in(&mut stage.over(other, &["postgresql"]), "proxied_turns");
+    // With handshakes in order of arrival, all of them would have been served before.
+    let served = flood.iter().filter(|peer| peer.has_bytes()).count();
+    assert!(served < FLOOD / 2, "{served} of {FLOOD} handshakes came before");
 }
 
 pub(crate) fn a_limit_of_logins_by_address_counts_the_addresses_that_are_told(house: &House) {

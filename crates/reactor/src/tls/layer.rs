@@ -96,14 +96,9 @@ impl<K: Kernel> Tls<K> {
     fn send_away(&mut self, key: Key, session: Box<Session>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let bytes = std::mem::take(&mut stream.pending);
-        let far_end = self.kernel.far_end(stream.conn).map(|address| address.ip());
-        // A client without a known address came by a unix socket, or is gone.
-        let from = match far_end {
-            Some(address) if session.is_called() => Origin::of_client(address),
-            None if session.is_called() => Origin::LocalClients(None),
-            Some(address) => Origin::of_server(address),
-            None => Origin::LocalServers,
-        };
+        let far_end = || self.kernel.far_end(stream.conn).map(|address| address.ip());
+        let of_server = || far_end().map_or(Origin::LocalServers, Origin::of_server);
+        let from = session.called_by().unwrap_or_else(of_server);
         stream.stage =
             Stage::Away(self.handshake_pool.give(from, Job { key, session, bytes, home: Arc::clone(&self.home) }));
     }
@@ -266,7 +261,7 @@ impl<K: Kernel> Io for Tls<K> {
         let session = Box::new(Session::new(side).map_err(io::Error::other)?);
         self.kernel.pause(conn);
         // A TLS server sends nothing before the client does, so the handshake pool is not needed yet.
-        if said.is_empty() && matches!(side, Side::Called(_)) {
+        if said.is_empty() && matches!(side, Side::Called { .. }) {
             self.insert(conn, owner, Stage::Handshaking(session));
             self.kernel.receive(conn, Receive::Once);
             return Ok(());

@@ -23,11 +23,18 @@ pub use terms::TermsText;
 
 use std::sync::Arc;
 
+use base::Origin;
+
 /// Our side of a handshake.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// We are the TLS server: the other side is a client.
-    Called(Arc<Offer>),
+    Called {
+        /// The TLS configuration.
+        offer: Arc<Offer>,
+        /// The origin of the client, by which handshakes take turns. A proxy may have told it, so the socket does not know it.
+        from: Origin,
+    },
     /// We are the TLS client: the other side is a server.
     Calling {
         /// The TLS configuration.

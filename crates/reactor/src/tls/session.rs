@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use base::Origin;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic};
@@ -23,6 +24,8 @@ pub(crate) struct Session {
     overhead: usize,
     /// The hash of our own certificate, if we are the TLS server.
     own_end_point: Option<Box<[u8]>>,
+    /// The origin of the client, if we are the TLS server.
+    called_by: Option<Origin>,
 }
 
 /// The library's connection.
@@ -71,17 +74,17 @@ impl Session {
     /// # Errors
     /// The library refuses; in words for the log.
     pub(crate) fn new(side: &Side) -> Result<Self, String> {
-        let (machine, own_end_point) = match side {
-            Side::Called(offer) => {
+        let (machine, own_end_point, called_by) = match side {
+            Side::Called { offer, from } => {
                 let machine = UnbufferedServerConnection::new(offer.config.clone()).map(Machine::Called);
-                (machine, offer.end_point.clone())
+                (machine, offer.end_point.clone(), Some(*from))
             }
             Side::Calling { demand, host } => {
                 let name = server_name(host);
-                (UnbufferedClientConnection::new(demand.config.clone(), name).map(Machine::Calling), None)
+                (UnbufferedClientConnection::new(demand.config.clone(), name).map(Machine::Calling), None, None)
             }
         };
-        Ok(Self { machine: machine.map_err(|error| words(&error))?, overhead: 0, own_end_point })
+        Ok(Self { machine: machine.map_err(|error| words(&error))?, overhead: 0, own_end_point, called_by })
     }
 
     /// Processes received bytes, after those that the last call left unused. They are decrypted in place.
@@ -111,9 +114,9 @@ impl Session {
         }
     }
 
-    /// Whether we are the TLS server, called by a client.
-    pub(crate) fn is_called(&self) -> bool {
-        matches!(self.machine, Machine::Called(_))
+    /// The origin of the client that has called us, if we are the TLS server.
+    pub(crate) fn called_by(&self) -> Option<Origin> {
+        self.called_by
     }
 
     /// Whether the handshake is not complete.

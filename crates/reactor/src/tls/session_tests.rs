@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::Origin;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SigningKey as _};
 
 use super::*;
@@ -117,7 +118,7 @@ fn offer(own: &(String, String), authorities: Option<&str>, demands: bool, terms
         demands_certificate: demands,
         terms,
     };
-    Side::Called(Arc::new(Offer::new(&parts).expect("an offer")))
+    Side::Called { offer: Arc::new(Offer::new(&parts).expect("an offer")), from: Origin::LocalClients(None) }
 }
 
 fn demand(check: Check, authorities: Option<&str>, own: Option<&(String, String)>, host: &str) -> Side {

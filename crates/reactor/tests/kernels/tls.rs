@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use base::Origin;
 use reactor::tls::{Offer, OfferParts, Security, Side, TermsText};
 use reactor::{Chunk, Close, Completion, Conn, End, Receive};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
@@ -32,7 +33,8 @@ fn parties() -> (Side, Arc<ClientConfig>) {
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (Side::Called(Arc::new(Offer::new(&parts).expect("an offer"))), Arc::new(config))
+    let offer = Arc::new(Offer::new(&parts).expect("an offer"));
+    (Side::Called { offer, from: Origin::LocalClients(None) }, Arc::new(config))
 }
 
 /// A client that performs `act`, on a thread of its own because it blocks.

@@ -212,9 +212,8 @@ impl<I: Io> Worker<I> {
         if let ClientStage::Greeting(greeting) = &mut client.stage {
             greeting.handshake = Some(if unread.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
         }
-        if let Err(error) =
-            self.hands.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), unread)
-        {
+        let side = Side::Called { offer, from: client.peer.origin() };
+        if let Err(error) = self.hands.io.secure(client.conn, Owner::Client(key).to_bits(), &side, unread) {
             self.log_client(key, Level::Error, format_args!("cannot begin TLS: {error}"));
             self.drop_client(key, "TLS is not offered");
         }

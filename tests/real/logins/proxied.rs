@@ -177,7 +177,8 @@ pub(crate) fn a_limit_of_logins_by_address_counts_the_addresses_that_are_told(ho
 
 pub(crate) fn addresses_survive_an_online_restart(house: &House) {
     let rules = "host all all 203.0.113.0/24 trust\n";
-    let mut pooler = hba_pooler(house, "proxied_restart", rules, &[]);
+    // The new process connects to the unix socket without a header.
+    let mut pooler = hba_pooler(house, "proxied_restart", rules, &["proxy_protocol_from = 127.0.0.2, unix"]);
     let header = line("203.0.113.9", 4711);
     let mut idle = login(&pooler, &header, "proxied_restart").expect("let in");
     let mut inside = login(&pooler, &line("203.0.113.10", 4712), "proxied_restart").expect("let in");

@@ -27,8 +27,7 @@ impl<I: Io> Worker<I> {
         let peer = self.hands.io.peer(&socket);
         let id = self.hands.posts.ids.take();
         let (since, since_wall) = (self.hands.now, self.hands.io.wall());
-        let is_operator =
-            matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.hands.active.own_uid || uid == ROOT);
+        let is_operator = self.is_operator(peer);
         let greeting = Greeting {
             has_kept_descriptor: is_last && is_operator,
             awaits_proxy_header: self.is_proxy(peer),
@@ -47,6 +46,11 @@ impl<I: Io> Worker<I> {
             self.hands.io.receive(client.conn, Receive::Once);
         }
         self.arm_client(key);
+    }
+
+    /// Whether this is our own system user, or root, on the Unix socket.
+    pub(crate) fn is_operator(&self, peer: Peer) -> bool {
+        matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.hands.active.own_uid || uid == ROOT)
     }
 
     /// The control thread connects as a client.

@@ -1,7 +1,8 @@
 //! A client comes through a proxy, which tells the client's address in a PROXY header (`proxy_protocol_from`).
 //!
-//! Always true: a header is expected from the listed addresses, and read from no other; nothing of a connection is looked at
-//! before its header is complete; from then on the address in it is the client's, for everything that asks for one.
+//! Always true: a header is demanded from the listed addresses, and read from no other; nothing of a connection is looked at
+//! before its header is complete; from then on the address in it is the client's, for everything that asks for one. Only the
+//! operator may come without one, on a Unix socket that proxies use: the console, and a process that takes over, connect there.
 //! Not here: the header itself (`wire::proxy`), what follows it (`accept`).
 
 use base::Key;
@@ -21,6 +22,8 @@ impl<I: Io> Worker<I> {
 
     /// Reads the PROXY header that a connection must begin with. Returns whether it is complete, and the client still here.
     pub(crate) fn read_proxy_header(&mut self, key: Key) -> bool {
+        let Some(peer) = self.clients.get(key).map(|client| client.peer) else { return false };
+        let is_operator = self.is_operator(peer);
         let Some(client) = self.clients.get_mut(key) else { return false };
         let ClientStage::Greeting(greeting) = &mut client.stage else { return false };
         let fault = match proxy::read(&greeting.unread) {
@@ -34,6 +37,11 @@ impl<I: Io> Worker<I> {
             Ok(None) => {
                 self.hands.io.receive(client.conn, Receive::Once);
                 return false;
+            }
+            // No first packet of a client begins like a header.
+            Err(HeaderFault::Missing) if is_operator => {
+                greeting.awaits_proxy_header = false;
+                return true;
             }
             Err(HeaderFault::Missing) => Fault::ProxyHeaderMissing,
             Err(HeaderFault::Malformed(why)) => Fault::ProxyHeaderMalformed { why },

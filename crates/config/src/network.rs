@@ -3,7 +3,7 @@
 //! Always true: an IPv4 address that is written as IPv6 is an IPv4 address, in a network and wherever one is looked for.
 //! Not here: the networks of HBA rules, whose syntax is PostgreSQL's (`auth::hba`).
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use crate::catalog::{Kind, Misfit, Range};
 

@@ -5,8 +5,8 @@
 //! `doc/proxy-protocol.txt`.
 //! Not here: from whom a header is expected (`config`), what its address is good for (`worker::admission`).
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -63,6 +63,23 @@ pub(crate) fn a_header_is_demanded_from_the_proxy_and_believed_from_nobody_else(
     assert!(login(&pooler, &line("203.0.113.9", 4711), "proxied_spoof").is_ok());
 }
 
+pub(crate) fn health_checks_leave_no_line(house: &House) {
+    let pooler = house.pooler("proxied_checks", &[FROM_PROXY]);
+    let mut console = pooler.client("admin", "pgbouncer");
+    for said in [&b""[..], LOCAL, b"PROXY UNKNOWN\r\n", &line("203.0.113.9", 4711)] {
+        drop(send(from_proxy(&pooler), said));
+    }
+    // Half a header is worth a line; it comes after those of the others.
+    drop(send(from_proxy(&pooler), b"PROXY TCP4 "));
+    pooler.await_log("closing because: client unexpected eof");
+    wait_until("they are gone", LIMIT, || {
+        let lists = console.query("SHOW LISTS");
+        let rows = (0..lists.rows.len()).map(|row| lists.named(row));
+        rows.filter(|row| row["list"] == "unauthenticated").all(|row| row["items"] == "0")
+    });
+    assert_eq!(pooler.log().matches("closing because").count(), 1, "{}", pooler.log());
+}
+
 pub(crate) fn a_header_that_comes_in_pieces_is_read(house: &House) {
     let pooler = house.pooler("proxied_pieces", &[FROM_PROXY]);
     for header in [line("203.0.113.9", 4711), binary([203, 0, 113, 9], 4711)] {
@@ -140,7 +157,7 @@ pub(crate) fn who_floods_through_a_proxy_keeps_nobody_else_out(house: &House) {
     wait_until("they are gone", LIMIT, || {
         let lists = console.query("SHOW LISTS");
         let rows = (0..lists.rows.len()).map(|row| lists.named(row));
-        rows.filter(|row| row["list"] == "login_clients").all(|row| row["items"] == "0")
+        rows.filter(|row| row["list"] == "unauthenticated").all(|row| row["items"] == "0")
     });
     for port in 1..=10 {
         drop(login(&pooler, &line("203.0.113.66", port), "proxied_flood").expect("let in"));

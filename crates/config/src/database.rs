@@ -291,6 +291,10 @@ impl Database {
             let advice = "the hosts and ports of a cluster stand in [clusters]";
             return Err(Wrong::new("cluster= excludes host= and port=").advise(Some(advice.to_owned())));
         }
+        if self.proxy_protocol != ProxyProtocol::Off {
+            let advice = "the hosts of a cluster are checked without a PROXY header: name PostgreSQL itself";
+            return Err(Wrong::new("cluster= excludes proxy_protocol=").advise(Some(advice.to_owned())));
+        }
         if written.role.is_some() && written.has_attrs {
             return Err(Wrong::new("role= and target_session_attrs= exclude each other"));
         }

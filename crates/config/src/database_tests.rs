@@ -80,6 +80,7 @@ fn a_database_of_a_cluster_asks_for_a_role() {
     assert_eq!(bad("role=replica"), ["role= needs cluster="]);
     assert_eq!(bad("cluster=main host=a"), ["cluster= excludes host= and port="]);
     assert_eq!(bad("cluster=main port=1"), ["cluster= excludes host= and port="]);
+    assert_eq!(bad("cluster=main proxy_protocol=v2"), ["cluster= excludes proxy_protocol="]);
     let both = "cluster=main role=any target_session_attrs=any";
     assert_eq!(bad(both), ["role= and target_session_attrs= exclude each other"]);
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 use base::{Key, Wall};
 use config::Overrides;
 use reactor::Ipc;
-use wire::Request;
 use worker::letters::{Order as Task, Right, Standing, Totals};
 
 use crate::event::Signal;
@@ -81,10 +80,10 @@ impl TestControl {
     }
 
     pub(crate) fn says(&mut self, text: &str) {
-        self.asks(Request::Query(text.to_owned()));
+        self.asks(wire::Request::Query(text.to_owned()));
     }
 
-    fn asks(&mut self, request: Request) {
+    fn asks(&mut self, request: wire::Request) {
         let letter =
             ToControl::Console { from: WorkerId(0), client: CLIENT, right: Right::Admin, by: Box::default(), request };
         self.happens(Event::Letter(letter));

@@ -121,6 +121,8 @@ impl World {
             Order::Suspend { .. } => self.witness.count("suspensions"),
             Order::KillClient(id) => self.check_killed(id, done),
             Order::Reconnect(whose) => self.renewal_obeyed(&whose),
+            // There are no clusters.
+            Order::AwaitDrained(_) | Order::EndLoans(_) => {}
             Order::AwaitRenewed(_) | Order::ConfirmDrained | Order::Trace { .. } | Order::EndTrace { .. } => {}
         }
     }

@@ -31,6 +31,8 @@ pub enum Purpose {
     Isolation,
     /// Open the page in a browser. The package is large, and tests of the page are skipped without it.
     Page,
+    /// Run a Patroni cluster; only installed on demand.
+    Lab,
     /// Build PostgreSQL's parser; only installed on demand.
     Oracle,
 }
@@ -48,8 +50,9 @@ impl Purpose {
             Some("cost") => Ok(Purpose::Cost),
             Some("page") => Ok(Purpose::Page),
             Some("oracle") => Ok(Purpose::Oracle),
+            Some("lab") => Ok(Purpose::Lab),
             _ => Err(format!(
-                "usage: setup [demo|test|bench|cost|page|oracle]: {} is none of these",
+                "usage: setup [demo|test|bench|cost|page|oracle|lab]: {} is none of these",
                 argument.to_string_lossy()
             )),
         };
@@ -162,6 +165,26 @@ fn has_psycopg() -> bool {
     Path::new("/usr/lib/python3/dist-packages/psycopg2/__init__.py").is_file()
 }
 
+fn has_patroni() -> bool {
+    which("patroni", &[]).is_some()
+}
+
+fn has_python_etcd() -> bool {
+    Path::new("/usr/lib/python3/dist-packages/etcd/__init__.py").is_file()
+}
+
+fn has_etcd() -> bool {
+    which("etcd", &[]).is_some()
+}
+
+fn has_haproxy() -> bool {
+    which("haproxy", &[PathBuf::from("/usr/sbin")]).is_some()
+}
+
+fn has_ip() -> bool {
+    which("ip", &[PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]).is_some()
+}
+
 fn has_promtool() -> bool {
     which("promtool", &[]).is_some()
 }
@@ -185,11 +208,11 @@ fn has_libpq_headers() -> bool {
     Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
 }
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 14] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
-        purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench, Purpose::Cost, Purpose::Oracle],
+        purposes: &[Purpose::Demo, Purpose::Test, Purpose::Bench, Purpose::Cost, Purpose::Oracle, Purpose::Lab],
         is_there: has_postgres,
     },
     Need {
@@ -211,11 +234,21 @@ const NEEDS: [Need; 9] = [
         purposes: &[Purpose::Test, Purpose::Cost],
         is_there: has_valgrind,
     },
-    Need { what: "pgbouncer", package: "pgbouncer", purposes: &[Purpose::Bench], is_there: has_pgbouncer },
+    Need {
+        what: "pgbouncer",
+        package: "pgbouncer",
+        purposes: &[Purpose::Bench, Purpose::Lab],
+        is_there: has_pgbouncer,
+    },
+    Need { what: "Patroni", package: "patroni", purposes: &[Purpose::Lab], is_there: has_patroni },
+    Need { what: "etcd for Patroni", package: "python3-etcd", purposes: &[Purpose::Lab], is_there: has_python_etcd },
+    Need { what: "etcd", package: "etcd-server", purposes: &[Purpose::Lab], is_there: has_etcd },
+    Need { what: "HAProxy", package: "haproxy", purposes: &[Purpose::Lab], is_there: has_haproxy },
+    Need { what: "ip", package: "iproute2", purposes: &[Purpose::Lab], is_there: has_ip },
     Need {
         what: "psycopg2 for python3",
         package: "python3-psycopg2",
-        purposes: &[Purpose::Test],
+        purposes: &[Purpose::Test, Purpose::Lab],
         is_there: has_psycopg,
     },
     Need {

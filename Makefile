@@ -52,6 +52,9 @@ world: ## simulated days out of seeds (SEEDS=100000, or ARGS="--seed 17", ARGS="
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
+ha: ## a Patroni cluster of three nodes, four ways to reach it, and failures; 20 minutes (ARGS="full", "run 6a 3", "up")
+	cargo xtask ha $(ARGS)
+
 cost: ## count what a transaction costs; fails when the table in docs/reference/cost.md says less (ARGS=--write)
 	cargo xtask cost $(ARGS)
 
@@ -64,4 +67,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak hostile alerts differential regress versions drivers migrations fuzz oracle coverage bench cost page check build
+.PHONY: help setup demo test world soak hostile alerts differential regress versions drivers migrations fuzz oracle coverage bench ha cost page check build

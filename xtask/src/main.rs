@@ -10,6 +10,7 @@ mod coverage;
 mod differential;
 mod fuzz;
 mod generate;
+mod ha;
 mod habits;
 mod house;
 mod oracle;
@@ -51,6 +52,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "test" => suite::run(&house, &rest),
         "soak" | "hostile" | "drivers" | "migrations" | "regress" | "page" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
+        "ha" => ha::run(&house, &rest),
         "cost" => cost::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
         "versions" => versions::run(&house, &rest),
@@ -84,6 +86,7 @@ usage: cargo xtask CHORE
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   hostile [ARGUMENTS]       build, then attacks, and what a bystander in another database notices of them (--only NAME, --pgbouncer, --list)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
+  ha [ORDER]                a Patroni cluster, four paths to it, and failures (up, down, status, run CASE..., short, full)
   cost [--check|--write]    build, then count what a transaction costs; fails when the table says less (docs/reference/cost.md);
                             `--only NAME` counts the rows with that in their names, `--brief` the basic ones and a habit of each kind (minutes)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)

@@ -1,0 +1,185 @@
+//! The lab from inside: three nodes, and HAProxy, PgBouncer and Trunkline beside the clients.
+//!
+//! Always true: this runs in the namespaces of the lab, where /run is a file system in memory that ends with them.
+//! Not here: the namespaces (`namespaces`), what a node is (`node`), and what happens to it (`course`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ops::trial::{SystemUser, Trial};
+
+use super::node::{self, Node, SWITCH};
+use super::paths::{self, HERE};
+use super::patroni;
+
+pub(super) struct Lab {
+    trial: Trial,
+}
+
+impl Lab {
+    /// Makes everything, and waits until the cluster is complete and the three proxies are started.
+    pub(super) fn raise(trunkline: &Path) -> Result<Self, String> {
+        call("mount", &["-t", "tmpfs", "-o", "mode=755", SWITCH, "/run"])?;
+        for folder in ["/run/netns", FOLDER] {
+            fs::create_dir(folder).map_err(|error| format!("cannot make {folder}: {error}"))?;
+        }
+        fs::copy(trunkline, Self::trunkline()).map_err(|error| format!("cannot copy Trunkline: {error}"))?;
+        call("ip", &["link", "set", "lo", "up"])?;
+        call("ip", &["link", "add", SWITCH, "type", "bridge"])?;
+        call("ip", &["link", "set", SWITCH, "up"])?;
+        call("ip", &["addr", "add", &format!("{HERE}/24"), "dev", SWITCH])?;
+        let lab = Self::join()?;
+        eprintln!("three nodes begin");
+        let leader = lab.heal()?;
+        let sql = ["-h", &leader.address(), "-U", "postgres", "-c", "CREATE DATABASE lab"];
+        call(&lab.trial.programs.path("psql").display().to_string(), &sql)?;
+        lab.start_proxies()?;
+        Ok(lab)
+    }
+
+    /// The lab that these namespaces hold already.
+    pub(super) fn join() -> Result<Self, String> {
+        Ok(Self { trial: Trial::open(SWITCH).map_err(|error| error.to_string())? })
+    }
+
+    /// Undoes every fault, and waits until three members follow one leader, which is returned.
+    pub(super) fn heal(&self) -> Result<Node, String> {
+        Node::ALL.iter().try_for_each(|node| node.power_on(self))?;
+        self.settle(&Node::ALL)
+    }
+
+    /// Waits until these nodes follow a leader, and returns it.
+    pub(super) fn settle(&self, nodes: &[Node]) -> Result<Node, String> {
+        let until = Instant::now() + SETTLING_MAX;
+        loop {
+            let members = patroni::members();
+            if let Some(leader) = patroni::settled(&members, nodes) {
+                return Ok(leader);
+            }
+            if Instant::now() > until {
+                return Err(format!("the cluster does not settle: {members:?}"));
+            }
+            self.wait(Duration::from_millis(300))?;
+        }
+    }
+
+    /// Waits until a client gets an answer by each path: a pooler may still wait before it tries again.
+    pub(super) fn reach_by_all_paths(&self) -> Result<(), String> {
+        let psql = self.trial.programs.path("psql");
+        let until = Instant::now() + SETTLING_MAX;
+        for path in paths::Path::ALL {
+            let mut command = self.trial.command(&psql);
+            command.args([&path.conninfo(), "-c", "BEGIN; CREATE TABLE reached (); ROLLBACK"]);
+            while !self.trial.run("psql", &mut command, SETTLING_MAX, &mut |_| {}).is_ok_and(|status| status.success())
+            {
+                if Instant::now() > until {
+                    return Err(format!("no way by path {}: {}", path.label(), self.trial.last_words("psql")));
+                }
+                self.wait(Duration::from_millis(300))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the members as Patroni sees them.
+    pub(super) fn status(&self) -> Result<(), String> {
+        for member in patroni::members() {
+            let role = if member.is_leader { "leader" } else { "standby" };
+            let timeline = member.timeline.map_or("-".into(), |timeline| timeline.to_string());
+            println!(
+                "{} {} {role:<8} {:<10} timeline {timeline}",
+                member.node.name(),
+                member.node.address(),
+                member.state
+            );
+        }
+        for path in paths::Path::ALL {
+            println!("{:<22}{}", path.label(), path.conninfo());
+        }
+        Ok(())
+    }
+
+    /// Waits, unless the user wants to end.
+    pub(super) fn wait(&self, duration: Duration) -> Result<(), String> {
+        self.trial.interrupt.wait(duration).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn trial(&self) -> &Trial {
+        &self.trial
+    }
+
+    pub(super) fn user(&self) -> &SystemUser {
+        &self.trial.system_user
+    }
+
+    /// The folder of PostgreSQL's programs.
+    pub(super) fn programs(&self) -> PathBuf {
+        self.trial.programs.directory().to_owned()
+    }
+
+    /// The lab's own copy of the pooler: a build meanwhile does not change it.
+    pub(super) fn trunkline() -> PathBuf {
+        Path::new(FOLDER).join("trunkline")
+    }
+
+    /// Makes a folder that belongs to the lab's user, if there is none.
+    pub(super) fn make_folder(&self, path: &Path) -> Result<(), String> {
+        let made = fs::create_dir_all(path).and_then(|()| self.user().own(path));
+        made.map_err(|error| format!("cannot make {}: {error}", path.display()))
+    }
+
+    pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), String> {
+        let written = fs::write(path, text).and_then(|()| self.user().own(path));
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+    }
+
+    /// Copies the logs of all programs to a folder outside the lab. What cannot be copied is left out: they only explain.
+    pub(super) fn save_logs(&self, target: &Path) {
+        let folders = std::iter::once(PathBuf::from(FOLDER)).chain(Node::ALL.map(Node::folder));
+        for folder in folders {
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let _ = fs::create_dir_all(target);
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                if entry.path().extension().is_some_and(|end| end == "log") {
+                    let _ = fs::copy(entry.path(), target.join(format!("{name}-{}", entry.file_name().display())));
+                }
+            }
+        }
+    }
+
+    fn start_proxies(&self) -> Result<(), String> {
+        let folder = Path::new(FOLDER);
+        let user = self.user().name();
+        let proxies = [
+            ("haproxy", PathBuf::from("haproxy"), "haproxy.cfg", paths::haproxy()),
+            ("pgbouncer", PathBuf::from("pgbouncer"), "pgbouncer.ini", paths::pgbouncer(user)),
+            ("trunkline", Self::trunkline(), "trunkline.ini", paths::trunkline(user)),
+        ];
+        for (name, program, file, text) in proxies {
+            self.write(&folder.join(file), &text)?;
+            let mut command = Command::new(program);
+            command.args(if name == "haproxy" { &["-db", "-f"][..] } else { &[] }).arg(file).current_dir(folder);
+            node::spawn(command, &folder.join(format!("{name}.log")))?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a short command to its end and returns what it printed.
+pub(super) fn call(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| format!("cannot start {program}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let why = String::from_utf8_lossy(&output.stderr);
+    Err(format!("failed: {program} {}: {}", arguments.join(" "), why.trim()))
+}
+
+/// The folder of the lab, in memory.
+pub(super) const FOLDER: &str = "/run/trunkline-ha";
+
+/// A standby that has to be copied anew needs the most; the lease of a leader that has gone, 20 s.
+const SETTLING_MAX: Duration = Duration::from_secs(180);

@@ -1,0 +1,208 @@
+//! `cargo xtask ha`: a Patroni cluster of three nodes, four ways to reach it, and failures.
+//!
+//! Always true: everything runs in namespaces that end with the lab (`namespaces`), so nothing is left behind, however
+//! the lab ends; every case that is not run is named. The three nodes are one machine: the processors are shared.
+//! Not here: the client that writes and keeps the ledger (`ledger.rs` starts it).
+
+mod cases;
+mod course;
+mod lab;
+mod ledger;
+mod namespaces;
+mod node;
+mod paths;
+mod patroni;
+mod report;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use setup::Purpose;
+
+use crate::house::House;
+use cases::Case;
+use lab::Lab;
+use namespaces::Namespaces;
+
+/// Does what the first word says; without one, the short set.
+pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    let words: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    match words.split_first() {
+        None => outside(house, &Order::Set(Set::Short)),
+        Some((&"up", [])) => outside(house, &Order::Up),
+        Some((&"down", [])) => Namespaces::of(house).down(),
+        Some((&"status", [])) => outside(house, &Order::Status),
+        Some((&"short", [])) => outside(house, &Order::Set(Set::Short)),
+        Some((&"full", [])) => outside(house, &Order::Set(Set::Full)),
+        Some((&"run", names)) if !names.is_empty() => outside(
+            house,
+            &Order::Set(Set::Named(names.iter().map(|name| Case::named(name)).collect::<Result<_, _>>()?)),
+        ),
+        Some((&INSIDE, words)) => inside(house, words),
+        _ => Err(USAGE.into()),
+    }
+}
+
+enum Order {
+    Up,
+    Status,
+    Set(Set),
+}
+
+/// Which cases are run, and how often.
+enum Set {
+    Short,
+    Full,
+    Named(Vec<&'static Case>),
+}
+
+impl Set {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Short => vec!["short".into()],
+            Self::Full => vec!["full".into()],
+            Self::Named(cases) => {
+                std::iter::once("run").chain(cases.iter().map(|case| case.name)).map(str::to_owned).collect()
+            }
+        }
+    }
+
+    fn from_words(words: &[&str]) -> Result<Self, String> {
+        match words {
+            ["short"] => Ok(Self::Short),
+            ["full"] => Ok(Self::Full),
+            ["run", names @ ..] => {
+                Ok(Self::Named(names.iter().map(|name| Case::named(name)).collect::<Result<_, _>>()?))
+            }
+            _ => Err(USAGE.into()),
+        }
+    }
+
+    fn cases(&self) -> Vec<&'static Case> {
+        match self {
+            Self::Named(cases) => cases.clone(),
+            Self::Short | Self::Full => cases::CASES.iter().collect(),
+        }
+    }
+
+    fn rounds(&self) -> u32 {
+        if matches!(self, Self::Full) { 5 } else { 1 }
+    }
+}
+
+/// On the machine: builds, and carries on in the namespaces of the lab.
+fn outside(house: &House, order: &Order) -> Result<(), String> {
+    let namespaces = Namespaces::of(house);
+    if let Some(why) = namespaces::refusal() {
+        println!("no lab: {why}");
+        if !matches!(order, Order::Set(_)) {
+            return Err("ha: there can be no lab here".into());
+        }
+        for line in cases::not_run(&[]) {
+            println!("not run: {line}");
+        }
+        return Err("ha: not run: every case above".into());
+    }
+    match (order, namespaces.standing()) {
+        (Order::Status, None) => {
+            println!("the lab is down");
+            Ok(())
+        }
+        (Order::Status, Some(standing)) => namespaces.join(standing, &["status".into()]),
+        (Order::Up, Some(_)) => {
+            println!("the lab is up already");
+            Ok(())
+        }
+        (Order::Up, None) => {
+            setup::run(&[Purpose::Lab])?;
+            namespaces.up(&build(house)?)
+        }
+        (Order::Set(set), Some(standing)) => namespaces.join(standing, &set.words()),
+        (Order::Set(set), None) => {
+            setup::run(&[Purpose::Lab])?;
+            namespaces.alone(&build(house)?, &set.words())
+        }
+    }
+}
+
+fn build(house: &House) -> Result<PathBuf, String> {
+    house.cargo(["build", "--profile", "demo", "--package", "trunkline"])?;
+    Ok(house.target().join("demo").join("trunkline"))
+}
+
+/// In the namespaces of the lab.
+fn inside(house: &House, words: &[&str]) -> Result<(), String> {
+    let raise = || {
+        let trunkline = std::env::var_os(namespaces::TRUNKLINE).ok_or("only for `cargo xtask ha` itself")?;
+        Lab::raise(Path::new(&trunkline))
+    };
+    if words == [namespaces::STAY] {
+        let lab = raise()?;
+        println!("{}", namespaces::READY);
+        return lab.wait(FOR_EVER);
+    }
+    namespaces::end_with_input();
+    match words {
+        ["status"] => Lab::join()?.status(),
+        ["alone", words @ ..] => run_set(house, &raise()?, &Set::from_words(words)?),
+        words => run_set(house, &Lab::join()?, &Set::from_words(words)?),
+    }
+}
+
+fn run_set(house: &House, lab: &Lab, set: &Set) -> Result<(), String> {
+    let cases = set.cases();
+    let mut results = report::Results::default();
+    let outcome = measure(lab, &cases, set.rounds(), &mut results);
+    lab.save_logs(&namespaces::folder(house).join("logs"));
+    let report = report::Report::new(house, lab, &cases, &results);
+    println!("\n{}", report.terminal());
+    write(house, &namespaces::folder(house).join("ha.json"), &report.json())?;
+    outcome?;
+    if !matches!(set, Set::Named(_)) {
+        write(house, &house.root().join("docs/high-availability.md"), &report.page())?;
+    }
+    Ok(())
+}
+
+fn measure(lab: &Lab, cases: &[&'static Case], rounds: u32, results: &mut report::Results) -> Result<(), String> {
+    for round in 0..rounds {
+        for case in cases {
+            eprintln!("{} ({} of {rounds}): {}", case.name, round + 1, case.title);
+            match course::run(lab, case) {
+                Ok(measured) => {
+                    eprint!("{}", measured.in_short());
+                    results.add(case.name, measured);
+                }
+                Err(why) => {
+                    lab.wait(Duration::ZERO)?;
+                    eprintln!("  failed: {why}");
+                    results.fail(case.name, why);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(house: &House, path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    eprintln!("wrote {}", path.strip_prefix(house.root()).unwrap_or(path).display());
+    Ok(())
+}
+
+/// The first word of a run that we start in the namespaces of the lab.
+const INSIDE: &str = "inside";
+
+/// A year: `Instant` cannot hold much more.
+const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
+
+const USAGE: &str = "\
+usage: cargo xtask ha [ORDER]
+
+  short          every case once (the default); writes docs/high-availability.md
+  full           every case five times, about two hours; writes docs/high-availability.md
+  run CASE...    these cases once, for example 6a 3
+  up             build the lab and leave it running; `short`, `full` and `run` use it then
+  status         the members, as Patroni sees them
+  down           end the lab, whoever started it";

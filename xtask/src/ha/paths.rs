@@ -1,0 +1,111 @@
+//! The four paths from a client to the primary, and the configuration of what is on them.
+//!
+//! Always true: each program has its own defaults, but for what the lab needs and what is said at the text; all paths
+//! lead to the same three hosts, with the same time to connect.
+//! Not here: the cluster (`node`), and how the programs are started (`lab`).
+
+use super::node::Node;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Path {
+    Direct,
+    HaProxy,
+    PgBouncer,
+    Trunkline,
+}
+
+impl Path {
+    pub(super) const ALL: [Path; 4] = [Path::Direct, Path::HaProxy, Path::PgBouncer, Path::Trunkline];
+
+    /// The name under which the client that measures knows it.
+    pub(super) fn letter(self) -> &'static str {
+        match self {
+            Self::Direct => "A",
+            Self::HaProxy => "B",
+            Self::PgBouncer => "C",
+            Self::Trunkline => "D",
+        }
+    }
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Direct => "A direct",
+            Self::HaProxy => "B HAProxy",
+            Self::PgBouncer => "C PgBouncer, HAProxy",
+            Self::Trunkline => "D Trunkline",
+        }
+    }
+
+    /// A connection string of libpq.
+    pub(super) fn conninfo(self) -> String {
+        let end = "user=postgres dbname=lab connect_timeout=5";
+        match self {
+            Self::Direct => format!("host={} {end} target_session_attrs=read-write", Node::addresses()),
+            Self::HaProxy => format!("host={HERE} port={HAPROXY} {end}"),
+            Self::PgBouncer => format!("host={HERE} port={PGBOUNCER} {end}"),
+            Self::Trunkline => format!("host={HERE} port={TRUNKLINE} {end}"),
+        }
+    }
+}
+
+/// Path D. `query_wait_timeout` is how long a client waits for a primary; the others as in docs/operating/high-availability.md.
+pub(super) fn trunkline(user: &str) -> String {
+    let hosts = Node::addresses();
+    format!(
+        "[databases]\n\
+         lab = host={hosts} user=postgres target_session_attrs=read-write\n\
+         lab_ro = host={hosts} dbname=lab user=postgres target_session_attrs=standby\n\
+         [pgbouncer]\n\
+         listen_addr = {HERE}\n\
+         listen_port = {TRUNKLINE}\n\
+         unix_socket_dir =\n\
+         auth_type = any\n\
+         admin_users = postgres\n\
+         pool_mode = transaction\n\
+         query_wait_timeout = 60\n\
+         user = {user}\n"
+    )
+}
+
+/// Path C: PgBouncer with one host, HAProxy. It has the same time for a client to wait; its default is twice that.
+pub(super) fn pgbouncer(user: &str) -> String {
+    format!(
+        "[databases]\n\
+         lab = host={HERE} port={HAPROXY} user=postgres\n\
+         [pgbouncer]\n\
+         listen_addr = {HERE}\n\
+         listen_port = {PGBOUNCER}\n\
+         unix_socket_dir =\n\
+         auth_type = any\n\
+         pool_mode = transaction\n\
+         query_wait_timeout = 60\n\
+         user = {user}\n"
+    )
+}
+
+/// Path B, the template of Patroni's documentation, but for `inter`, which is 3 s there: 1 s is the faster choice.
+pub(super) fn haproxy() -> String {
+    let servers: String = Node::ALL
+        .iter()
+        .map(|node| format!("  server {} {}:5432 maxconn 100 check port 8008\n", node.name(), node.address()))
+        .collect();
+    let listen = |name: &str, port: u16, path: &str| {
+        format!(
+            "listen {name}\n  bind {HERE}:{port}\n  option httpchk GET {path}\n  http-check expect status 200\n  \
+             default-server inter 1s fall 3 rise 2 on-marked-down shutdown-sessions\n{servers}"
+        )
+    };
+    let (primary, replica) = (listen("primary", HAPROXY, "/primary"), listen("replica", HAPROXY + 1, "/replica"));
+    format!(
+        "global\n  maxconn 1000\n\
+         defaults\n  mode tcp\n  retries 2\n  timeout client 30m\n  timeout connect 4s\n  timeout server 30m\n  \
+         timeout check 5s\n{primary}{replica}"
+    )
+}
+
+/// The address of clients, poolers and HAProxy.
+pub(super) const HERE: &str = "10.77.0.100";
+
+const HAPROXY: u16 = 5000;
+const TRUNKLINE: u16 = 6432;
+const PGBOUNCER: u16 = 6532;

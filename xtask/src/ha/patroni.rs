@@ -1,0 +1,115 @@
+//! Patroni's REST interface: who is the leader, and orders.
+//!
+//! Always true: an answer is bounded in size and time.
+//! Not here: what is ordered when (`course`).
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::node::Node;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) node: Node,
+    pub(super) is_leader: bool,
+    /// "running"; of a standby since Patroni 3.0.4 "streaming".
+    pub(super) state: String,
+    pub(super) timeline: Option<u64>,
+    /// How much of the leader's log a standby lacks, if that is known.
+    pub(super) lag_bytes: Option<u64>,
+}
+
+/// The members of the cluster, as the first node sees them that answers.
+pub(super) fn members() -> Vec<Member> {
+    let answer = Node::ALL.into_iter().find_map(|node| call(node, 8008, "GET", "/cluster", ""));
+    answer.and_then(|text| serde_json::from_str(&text).ok()).map(|cluster| read(&cluster)).unwrap_or_default()
+}
+
+fn read(cluster: &Value) -> Vec<Member> {
+    let members = cluster["members"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let member = |member: &Value| {
+        Some(Member {
+            node: Node::named(member["name"].as_str()?)?,
+            is_leader: member["role"] == "leader",
+            state: member["state"].as_str()?.to_owned(),
+            timeline: member["timeline"].as_u64(),
+            lag_bytes: member["lag"].as_u64(),
+        })
+    };
+    members.iter().filter_map(member).collect()
+}
+
+/// The leader, if it runs, and all of these nodes follow it closely.
+pub(super) fn settled(members: &[Member], wanted: &[Node]) -> Option<Node> {
+    let leader = members.iter().find(|member| member.is_leader && member.state == "running")?;
+    let follows = |member: &&Member| {
+        ["running", "streaming"].contains(&member.state.as_str())
+            && member.timeline == leader.timeline
+            && (member.is_leader || member.lag_bytes.is_some_and(|lag| lag < CLOSE_BYTES))
+    };
+    let following: Vec<Node> = members.iter().filter(follows).map(|member| member.node).collect();
+    wanted.iter().all(|node| following.contains(node)).then_some(leader.node)
+}
+
+/// Asks for a planned switchover. The answer comes when it is over.
+pub(super) fn switch_over(leader: Node, candidate: Node) -> Option<String> {
+    let order = json!({"leader": leader.name(), "candidate": candidate.name()});
+    call(leader, 8008, "POST", "/switchover", &order.to_string())
+}
+
+/// How often etcd has changed its leader, as the nodes that answer have seen it.
+pub(super) fn etcd_leader_changes() -> Vec<(Node, String)> {
+    let changes = |node: Node| {
+        let text = call(node, 2379, "GET", "/metrics", "")?;
+        let line = text.lines().find(|line| line.starts_with("etcd_server_leader_changes_seen_total"))?;
+        Some((node, line.to_owned()))
+    };
+    Node::ALL.into_iter().filter_map(changes).collect()
+}
+
+/// The body of an answer in HTTP/1.0, of which the end of the connection is the end.
+fn call(node: Node, port: u16, method: &str, path: &str, body: &str) -> Option<String> {
+    let address: SocketAddr = format!("{}:{port}", node.address()).parse().ok()?;
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(if body.is_empty() { 3 } else { 60 }))).ok()?;
+    let length = body.len();
+    write!(stream, "{method} {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).ok()?;
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+}
+
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// A standby with less lag follows closely: Patroni reads the lag every few seconds, and there are always writes.
+const CLOSE_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(state: &str, lag: &str) -> Vec<Member> {
+        let text = format!(
+            r#"{{"members": [
+                {{"name": "n1", "role": "leader", "state": "running", "timeline": 4}},
+                {{"name": "n2", "role": "replica", "state": "{state}", "timeline": 4, "lag": {lag}}}]}}"#
+        );
+        read(&serde_json::from_str(&text).expect("JSON"))
+    }
+
+    #[test]
+    fn a_cluster_is_settled_when_all_follow_the_leader() {
+        let [first, second, third] = Node::ALL;
+        for state in ["running", "streaming"] {
+            assert_eq!(settled(&cluster(state, "0"), &[first, second]), Some(first));
+        }
+        assert_eq!(settled(&cluster("starting", "0"), &[first, second]), None);
+        assert_eq!(settled(&cluster("running", "\"unknown\""), &[first, second]), None);
+        assert_eq!(settled(&cluster("running", "2000000"), &[first, second]), None);
+        assert_eq!(settled(&cluster("running", "0"), &[first, second, third]), None, "a member is missing");
+        assert_eq!(settled(&[], &[first]), None);
+    }
+}

@@ -1,0 +1,263 @@
+//! What the cases gave: for a terminal, as JSON, and as the page `docs/high-availability.md`.
+//!
+//! Always true: medians with the smallest and the largest, no means; a case that failed or was not run is named.
+//! Not here: how it was measured (`course`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::cases::{self, Case};
+use super::lab::Lab;
+use super::ledger::{Measured, Seen};
+use super::paths::Path;
+use crate::house::House;
+
+/// The runs of each case, by its name.
+#[derive(Default)]
+pub(super) struct Results {
+    measured: BTreeMap<&'static str, Vec<Measured>>,
+    failed: Vec<(&'static str, String)>,
+}
+
+impl Results {
+    pub(super) fn add(&mut self, case: &'static str, measured: Measured) {
+        self.measured.entry(case).or_default().push(measured);
+    }
+
+    pub(super) fn fail(&mut self, case: &'static str, why: String) {
+        self.failed.push((case, why));
+    }
+
+    fn of(&self, case: &Case) -> &[Measured] {
+        self.measured.get(case.name).map_or(&[], Vec::as_slice)
+    }
+}
+
+pub(super) struct Report<'a> {
+    machine: Vec<(&'static str, String)>,
+    cases: &'a [&'static Case],
+    results: &'a Results,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(house: &House, lab: &Lab, cases: &'a [&'static Case], results: &'a Results) -> Self {
+        Self { machine: machine(house, lab), cases, results }
+    }
+
+    pub(super) fn terminal(&self) -> String {
+        let mut text = self.gaps();
+        text += &self.rest();
+        text
+    }
+
+    pub(super) fn page(&self) -> String {
+        let mut text = PREFACE.to_owned();
+        text += "\n| | |\n|---|---|\n";
+        for (word, what) in &self.machine {
+            text += &format!("| {word} | {what} |\n");
+        }
+        text += "\n## The longest time without an acknowledged write\n\n";
+        text += &self.gaps();
+        text += "\n## Errors, and what became of the writes\n\n";
+        text += &self.counts();
+        text += &self.rest();
+        text
+    }
+
+    fn measured(&self) -> impl Iterator<Item = (&'static Case, &'a [Measured])> {
+        let cases = self.cases.iter().map(|case| (*case, self.results.of(case)));
+        cases.filter(|(_, runs)| !runs.is_empty())
+    }
+
+    fn gaps(&self) -> String {
+        let mut text =
+            head(&["case", "A direct", "B HAProxy", "C PgBouncer, HAProxy", "D Trunkline", "wanted of D", ""]);
+        for (case, runs) in self.measured() {
+            let gaps = Path::ALL
+                .map(|path| spread(&numbers(runs, path, |seen| seen.gap_ms), |ms| format!("{:.1} s", ms / 1e3)));
+            let worst = numbers(runs, Path::Trunkline, |seen| seen.gap_ms).into_iter().max().unwrap_or(0);
+            let verdict = if worst as f64 <= case.gap_seconds_max * 1e3 { "met" } else { "missed" };
+            text += &format!(
+                "| {}: {} | {} | at most {} s | {verdict} |\n",
+                case.name,
+                case.title,
+                gaps.join(" | "),
+                case.gap_seconds_max
+            );
+        }
+        text
+    }
+
+    fn counts(&self) -> String {
+        let mut text = head(&["case", "path", "acknowledged", "errors", "which", "unknown", "lost", "duplicates"]);
+        for (case, runs) in self.measured() {
+            for path in Path::ALL {
+                let of = |what: fn(&Seen) -> u64| spread(&numbers(runs, path, what), |count| format!("{count:.0}"));
+                let counts = [
+                    of(Seen::errors_in_all),
+                    which(runs, path),
+                    of(|seen| seen.unknown),
+                    of(|seen| seen.lost),
+                    of(|seen| seen.duplicates),
+                ];
+                text += &format!(
+                    "| {} | {} | {} | {} |\n",
+                    case.name,
+                    path.label(),
+                    of(|seen| seen.acked),
+                    counts.join(" | ")
+                );
+            }
+        }
+        text
+    }
+
+    /// What cannot be told by a number.
+    fn rest(&self) -> String {
+        let mut text = String::from("\n## Not run\n\n");
+        text.extend(cases::not_run(self.cases).iter().map(|line| format!("- {line}\n")));
+        if !self.results.failed.is_empty() {
+            text += "\n## Failed\n\n";
+            text.extend(
+                self.results.failed.iter().map(|(case, why)| format!("- {case}: {}\n", why.replace('\n', " "))),
+            );
+        }
+        let unasked = self.measured().filter(|(_, runs)| runs.iter().any(|run| run.etcd_changed));
+        let names: Vec<&str> = unasked.map(|(case, _)| case.name).collect();
+        if !names.is_empty() {
+            text += &format!("\netcd changed its leader during {}.\n", names.join(", "));
+        }
+        text
+    }
+
+    pub(super) fn json(&self) -> String {
+        let cases: Vec<Value> = self
+            .measured()
+            .map(|(case, runs)| json!({"case": case.name, "runs": runs.iter().map(of_run).collect::<Vec<_>>()}))
+            .collect();
+        let machine: BTreeMap<&str, &String> = self.machine.iter().map(|(word, what)| (*word, what)).collect();
+        let failed: Vec<Value> =
+            self.results.failed.iter().map(|(case, why)| json!({"case": case, "why": why})).collect();
+        format!(
+            "{:#}\n",
+            json!({"machine": machine, "cases": cases, "failed": failed, "not_run": cases::not_run(self.cases)})
+        )
+    }
+}
+
+fn of_run(run: &Measured) -> Value {
+    let seen: BTreeMap<&str, Value> = run
+        .seen
+        .iter()
+        .map(|(path, seen)| {
+            let counts = json!({"gap_ms": seen.gap_ms, "acked": seen.acked, "errors": seen.errors, "unknown": seen.unknown, "lost": seen.lost, "duplicates": seen.duplicates});
+            (path.letter(), counts)
+        })
+        .collect();
+    json!({"paths": seen, "etcd_changed": run.etcd_changed, "load": run.load})
+}
+
+fn head(words: &[&str]) -> String {
+    format!("| {} |\n|{}|\n", words.join(" | "), vec!["---"; words.len()].join("|"))
+}
+
+fn numbers(runs: &[Measured], path: Path, what: impl Fn(&Seen) -> u64) -> Vec<u64> {
+    runs.iter().filter_map(|run| run.seen.get(&path)).map(what).collect()
+}
+
+/// The median, and if there are several numbers, the smallest and the largest.
+fn spread(numbers: &[u64], show: impl Fn(f64) -> String) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else {
+        return "-".into();
+    };
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    let median = show((low + high) as f64 / 2.0);
+    if sorted.len() == 1 { median } else { format!("{median} ({}..{})", show(*least as f64), show(*most as f64)) }
+}
+
+/// The errors of all runs, by code.
+fn which(runs: &[Measured], path: Path) -> String {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (code, count) in runs.iter().filter_map(|run| run.seen.get(&path)).flat_map(|seen| &seen.errors) {
+        *all.entry(code).or_default() += count;
+    }
+    all.iter().map(|(code, count)| format!("{code} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+fn machine(house: &House, lab: &Lab) -> Vec<(&'static str, String)> {
+    let line = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).current_dir(house.root()).output().ok();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        text.lines().next().map_or_else(|| "unknown".into(), |line| line.trim().to_owned())
+    };
+    let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let commit = line("git", &["rev-parse", "--short", "HEAD"]);
+    vec![
+        ("processors", format!("{processors}, for everything")),
+        ("kernel", format!("Linux {}", kernel.trim())),
+        ("Trunkline", format!("{} ({commit})", env!("CARGO_PKG_VERSION"))),
+        ("PostgreSQL", lab.trial().programs.version.clone()),
+        ("Patroni", line("patroni", &["--version"]).trim_start_matches("patroni ").to_owned()),
+        ("etcd", line("etcd", &["--version"]).trim_start_matches("etcd Version: ").to_owned()),
+        ("HAProxy", line("haproxy", &["-v"]).split_whitespace().nth(2).unwrap_or("unknown").to_owned()),
+        ("PgBouncer", line("pgbouncer", &["--version"]).trim_start_matches("PgBouncer ").to_owned()),
+        ("date", line("date", &["-u", "+%F"])),
+    ]
+}
+
+const PREFACE: &str = "\
+# High availability, measured
+
+Written by `make ha`; do not edit. Three nodes with etcd, Patroni and PostgreSQL, each in a network namespace of its own, on one
+machine; four paths from the same client to the primary, which see the same fault at the same time:
+
+* A, directly: libpq with three hosts and `target_session_attrs=read-write`;
+* B, HAProxy, which asks Patroni's `/primary` once a second (three failures take a host out, two successes bring it back);
+* C, PgBouncer before that HAProxy;
+* D, Trunkline with the three hosts and `target_session_attrs=read-write` ([Several hosts, and failover](operating/high-availability.md)).
+
+On each path two writers insert a row about every 20 ms, each row in a transaction of its own, and connect again when they have to;
+`connect_timeout` is 5 s. Patroni has its shortest times: `ttl` 20 s, `loop_wait` 5 s, `retry_timeout` 5 s. Replication is asynchronous, there is no
+watchdog, and the poolers have their defaults except for `query_wait_timeout`, 60 s. The fault comes at a random time within `loop_wait`. Of
+several runs the median is given, with the smallest and the largest in parentheses.
+
+A write is *unknown* when its connection broke before the answer: it may have been done or not. It is *lost* when it was
+acknowledged and is not in the table of Patroni's leader afterwards. The files are in memory and processes are killed, not the machine:
+writes that were not synced to a disk cannot be lost here.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_the_median_with_the_smallest_and_the_largest() {
+        let show = |number: f64| format!("{number}");
+        assert_eq!(spread(&[], show), "-");
+        assert_eq!(spread(&[7], show), "7");
+        assert_eq!(spread(&[9, 1, 5], show), "5 (1..9)");
+        assert_eq!(spread(&[1, 2, 4, 8], show), "3 (1..8)");
+    }
+
+    #[test]
+    fn the_page_names_the_gap_of_each_path_and_what_failed() {
+        let mut results = Results::default();
+        let seen = Path::ALL.map(|path| (path, Seen { gap_ms: 1500, acked: 7, ..Seen::default() }));
+        results.add("6a", Measured { seen: seen.into(), ..Measured::default() });
+        results.fail("3", "it did not settle".into());
+        let cases: Vec<&'static Case> = cases::CASES.iter().collect();
+        let report = Report { machine: Vec::new(), cases: &cases, results: &results };
+        let page = report.page();
+        assert!(page.contains("| 1.5 s | 1.5 s | 1.5 s | 1.5 s | at most 6 s | met |"), "{page}");
+        assert!(page.contains("- 3: it did not settle"));
+        assert!(page.contains("- 6b: "));
+        let json: Value = serde_json::from_str(&report.json()).expect("JSON");
+        assert_eq!(json["cases"][0]["runs"][0]["paths"]["D"]["acked"], 7);
+    }
+}

@@ -8,7 +8,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Primary,
-    /// The standby with the lower number. A switchover goes to it.
+    /// One that does not lead etcd. A switchover goes to it.
     Standby,
     Other,
 }

@@ -11,11 +11,13 @@ use super::cases::{Act, Case, Who};
 use super::lab::Lab;
 use super::ledger::{Ledger, Measured};
 use super::node::Node;
-use super::patroni;
+use super::patroni::{self, Etcd};
 
 /// Runs a case once.
 pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
-    let cast = Cast::read(lab.heal()?);
+    let primary = lab.heal()?;
+    let etcd = patroni::etcd();
+    let cast = Cast::read(primary, &etcd);
     for act in case.before {
         cast.act(lab, *act)?;
     }
@@ -24,7 +26,6 @@ pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
     }
     lab.reach_by_all_paths()?;
     let steady = STEADY + phase();
-    let etcd = patroni::etcd_leader_changes();
     let begun = Instant::now();
     let mut ledger = Ledger::start(lab, steady + Duration::from_secs(u64::from(case.seconds)))?;
     ledger.wait_until(lab, begun + steady)?;
@@ -34,9 +35,9 @@ pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
         cast.act(lab, *act)?;
     }
     let mut measured = ledger.finish(lab)?;
-    measured.etcd_changed = patroni::etcd_leader_changes()
-        .iter()
-        .any(|after| etcd.iter().any(|before| before.0 == after.0 && before.1 != after.1));
+    let has_changed =
+        |after: &Etcd| etcd.iter().any(|before| before.node == after.node && before.changes != after.changes);
+    measured.etcd_changed = patroni::etcd().iter().any(has_changed);
     measured.load = load_average();
     Ok(measured)
 }
@@ -48,13 +49,17 @@ struct Cast {
 }
 
 impl Cast {
-    fn read(primary: Node) -> Self {
+    /// The first standby is one that does not lead etcd, because the loss of etcd's leader hits the primary too.
+    fn read(primary: Node, etcd: &[Etcd]) -> Self {
         let [first, second, third] = Node::ALL;
-        let standbys = match primary {
+        let mut standbys = match primary {
             primary if primary == first => [second, third],
             primary if primary == second => [first, third],
             _ => [first, second],
         };
+        if etcd.iter().any(|etcd| etcd.is_leader && etcd.node == standbys[0]) {
+            standbys.reverse();
+        }
         Self { primary, standbys }
     }
 
@@ -114,9 +119,13 @@ mod tests {
     #[test]
     fn each_node_has_one_role() {
         for primary in Node::ALL {
-            let cast = Cast::read(primary);
+            let etcd = Node::ALL.map(|node| Etcd { node, is_leader: node != primary, changes: 1 });
+            let cast = Cast::read(primary, &etcd);
             assert!(Node::ALL.iter().all(|node| *node == primary || cast.standbys.contains(node)));
             assert_ne!(cast.node(Who::Standby), cast.node(Who::Other));
         }
+        let [first, second, third] = Node::ALL;
+        let etcd = [Etcd { node: second, is_leader: true, changes: 1 }];
+        assert_eq!(Cast::read(first, &etcd).node(Who::Standby), third);
     }
 }

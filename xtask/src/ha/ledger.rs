@@ -19,19 +19,49 @@ use super::paths::Path;
 pub(super) struct Seen {
     pub(super) acked: u64,
     /// The longest time between two acknowledged writes.
-    pub(super) gap_ms: u64,
-    /// By SQLSTATE, `connect` and `broken`.
-    pub(super) errors: BTreeMap<String, u64>,
-    /// Writes of which nobody knows whether they were done.
+    pub(super) gap_ms: f64,
+    /// Writes that an error answered: they were not done.
+    pub(super) refused: u64,
+    /// Writes whose connection broke before the answer: nobody knows whether they were done.
     pub(super) unknown: u64,
     /// Acknowledged, and not in the table.
     pub(super) lost: u64,
-    pub(super) duplicates: u64,
+    /// Refused, and in the table.
+    pub(super) phantom: u64,
+    pub(super) duplicate: u64,
+    /// Attempts to connect that failed.
+    pub(super) connects_failed: u64,
+    /// Errors of all these kinds, by SQLSTATE.
+    pub(super) codes: BTreeMap<String, u64>,
+    /// Which hosts acknowledged how many writes.
+    pub(super) members: BTreeMap<String, u64>,
 }
 
 impl Seen {
-    pub(super) fn errors_in_all(&self) -> u64 {
-        self.errors.values().sum()
+    fn read(of: &Value) -> Result<Self, String> {
+        let number = |name: &str| of[name].as_u64().ok_or_else(|| format!("no {name} in {of}"));
+        let counts = |name: &str| {
+            let counts = of[name].as_object().into_iter().flatten();
+            counts.map(|(code, count)| (code.clone(), count.as_u64().unwrap_or(0)))
+        };
+        let mut codes: BTreeMap<String, u64> = BTreeMap::new();
+        for (code, count) in ["errors", "unknown_codes", "connect_errors"].into_iter().flat_map(counts) {
+            *codes.entry(code).or_default() += count;
+        }
+        let members = of["members"].as_array().into_iter().flatten();
+        let member = |member: &Value| Some((member["address"].as_str()?.to_owned(), member["answers"].as_u64()?));
+        Ok(Self {
+            acked: number("acked")?,
+            gap_ms: of["gap_ms"].as_f64().ok_or_else(|| format!("no gap_ms in {of}"))?,
+            refused: number("refused")?,
+            unknown: number("unknown")?,
+            lost: number("lost")?,
+            phantom: number("phantom")?,
+            duplicate: number("duplicate")?,
+            connects_failed: counts("connect_errors").map(|(_, count)| count).sum(),
+            codes,
+            members: members.filter_map(member).collect(),
+        })
     }
 }
 
@@ -48,18 +78,9 @@ impl Measured {
     fn read(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text.trim()).map_err(|error| format!("no JSON: {error}: {text}"))?;
         let seen = |path: Path| {
-            let of = &value[path.letter()];
-            let number = |name: &str| of[name].as_u64().ok_or_else(|| format!("no {name} of path {}", path.letter()));
-            let errors = of["errors"].as_object().into_iter().flatten();
-            let seen = Seen {
-                acked: number("acked")?,
-                gap_ms: number("longest_gap_ms")?,
-                errors: errors.map(|(code, count)| (code.clone(), count.as_u64().unwrap_or(0))).collect(),
-                unknown: number("unknown")?,
-                lost: number("lost")?,
-                duplicates: number("duplicates")?,
-            };
-            Ok((path, seen))
+            let mut all = value["paths"].as_array().into_iter().flatten();
+            let of = all.find(|of| of["name"] == path.letter()).ok_or_else(|| format!("no path {}", path.letter()))?;
+            Ok((path, Seen::read(of)?))
         };
         Ok(Self { seen: Path::ALL.into_iter().map(seen).collect::<Result<_, String>>()?, ..Self::default() })
     }
@@ -67,14 +88,16 @@ impl Measured {
     pub(super) fn in_short(&self) -> String {
         let line = |(path, seen): (&Path, &Seen)| {
             format!(
-                "  {:<22}gap {:>6} ms, {:>5} acknowledged, {:>4} unknown, {} lost, {} duplicates, errors {:?}\n",
+                "  {:<22}gap {:>5.1} s, {} acknowledged, {} refused, {} unknown, {} lost, {} duplicate; {:?}; {:?}\n",
                 path.label(),
-                seen.gap_ms,
+                seen.gap_ms / 1e3,
                 seen.acked,
+                seen.refused,
                 seen.unknown,
                 seen.lost,
-                seen.duplicates,
-                seen.errors
+                seen.duplicate,
+                seen.codes,
+                seen.members
             )
         };
         self.seen.iter().map(line).collect()
@@ -90,17 +113,30 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Starts writers on all paths for this long.
     pub(super) fn start(lab: &Lab, duration: Duration) -> Result<Self, String> {
-        let script = std::path::Path::new(FOLDER).join("ledger.py");
-        lab.write(&script, LEDGER)?;
-        let mut command = Command::new("/usr/bin/python3");
-        command.arg(script).args(["--json", "--duration", &duration.as_secs_f64().to_string()]);
-        command.args(["--check", &Path::HaProxy.conninfo()]);
+        let mut command = Self::program(lab)?;
+        command.args(["--json", "--duration", &duration.as_secs_f64().to_string()]);
+        command.args(["--verify", &Path::HaProxy.conninfo()]);
         for path in Path::ALL {
             command.arg("--path").arg(format!("{}={}", path.letter(), path.conninfo()));
         }
         let client = lab.trial().start(CLIENT, &mut command, ShutdownSignal::Terminate);
         let client = client.map_err(|error| error.to_string())?;
         Ok(Self { client, until: Instant::now() + duration + PATIENCE })
+    }
+
+    /// `trunkline hatest`, or where the lab's binary has no such command, a script that takes the same options.
+    fn program(lab: &Lab) -> Result<Command, String> {
+        let mut hatest = Command::new(Lab::trunkline());
+        hatest.arg("hatest");
+        let mut asked = Command::new(Lab::trunkline());
+        if asked.args(["hatest", "--help"]).output().is_ok_and(|output| output.status.success()) {
+            return Ok(hatest);
+        }
+        let script = std::path::Path::new(FOLDER).join("ledger.py");
+        lab.write(&script, LEDGER)?;
+        let mut command = Command::new("/usr/bin/python3");
+        command.arg(script);
+        Ok(command)
     }
 
     /// Waits until then, unless the client ends before.
@@ -141,15 +177,18 @@ mod tests {
 
     #[test]
     fn the_ledger_of_each_path_is_read() {
-        let of = |gap: u32| {
-            format!(
-                r#"{{"acked": 9, "longest_gap_ms": {gap}, "errors": {{"57P01": 2, "connect": 1}}, "unknown": 1, "lost": 0, "duplicates": 0}}"#
-            )
+        let of = |name: &str, gap: f64| {
+            serde_json::json!({
+                "name": name, "acked": 9, "refused": 1, "unknown": 2, "lost": 0, "phantom": 0, "duplicate": 0, "gap_ms": gap,
+                "errors": {"25006": 1}, "unknown_codes": {"57P01": 2}, "connect_errors": {"57P01": 1, "none": 4},
+                "members": [{"address": "10.77.0.11", "role": "primary", "answers": 9}],
+            })
         };
-        let text = format!(r#"{{"A": {}, "B": {}, "C": {}, "D": {}}}"#, of(1), of(2), of(3), of(4));
+        let text = serde_json::json!({"paths": [of("A", 1.0), of("B", 2.0), of("C", 3.0), of("D", 4.5)]}).to_string();
         let measured = Measured::read(&text).expect("a ledger");
-        assert_eq!(measured.seen[&Path::Trunkline].gap_ms, 4);
-        assert_eq!(measured.seen[&Path::Direct].errors_in_all(), 3);
-        assert!(Measured::read(r#"{"A": {}}"#).is_err_and(|why| why == "no acked of path A"));
+        let seen = &measured.seen[&Path::Trunkline];
+        assert_eq!((seen.gap_ms, seen.connects_failed, seen.members["10.77.0.11"]), (4.5, 5, 9));
+        assert_eq!(seen.codes["57P01"], 3);
+        assert!(Measured::read(r#"{"paths": []}"#).is_err_and(|why| why == "no path A"));
     }
 }

@@ -60,14 +60,27 @@ pub(super) fn switch_over(leader: Node, candidate: Node) -> Option<String> {
     call(leader, 8008, "POST", "/switchover", &order.to_string())
 }
 
-/// How often etcd has changed its leader, as the nodes that answer have seen it.
-pub(super) fn etcd_leader_changes() -> Vec<(Node, String)> {
-    let changes = |node: Node| {
-        let text = call(node, 2379, "GET", "/metrics", "")?;
-        let line = text.lines().find(|line| line.starts_with("etcd_server_leader_changes_seen_total"))?;
-        Some((node, line.to_owned()))
+/// What a node knows of etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Etcd {
+    pub(super) node: Node,
+    pub(super) is_leader: bool,
+    /// How often the leader has changed, as the node has seen it.
+    pub(super) changes: u64,
+}
+
+/// Of the nodes that answer.
+pub(super) fn etcd() -> Vec<Etcd> {
+    let ask = |node| read_etcd(node, &call(node, 2379, "GET", "/metrics", "")?);
+    Node::ALL.into_iter().filter_map(ask).collect()
+}
+
+fn read_etcd(node: Node, metrics: &str) -> Option<Etcd> {
+    let value = |name: &str| {
+        metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<f64>().ok())
     };
-    Node::ALL.into_iter().filter_map(changes).collect()
+    let changes = value("etcd_server_leader_changes_seen_total")? as u64;
+    Some(Etcd { node, is_leader: value("etcd_server_is_leader")? > 0.0, changes })
 }
 
 /// The body of an answer in HTTP/1.0, of which the end of the connection is the end.
@@ -111,5 +124,14 @@ mod tests {
         assert_eq!(settled(&cluster("running", "2000000"), &[first, second]), None);
         assert_eq!(settled(&cluster("running", "0"), &[first, second, third]), None, "a member is missing");
         assert_eq!(settled(&[], &[first]), None);
+    }
+
+    #[test]
+    fn the_metrics_of_etcd_tell_its_leader() {
+        let text =
+            "# TYPE etcd_server_is_leader gauge\netcd_server_is_leader 1\netcd_server_leader_changes_seen_total 2\n";
+        let [node, ..] = Node::ALL;
+        assert_eq!(read_etcd(node, text), Some(Etcd { node, is_leader: true, changes: 2 }));
+        assert_eq!(read_etcd(node, ""), None);
     }
 }

@@ -78,8 +78,8 @@ impl<'a> Report<'a> {
         for (case, runs) in self.measured() {
             let gaps = Path::ALL
                 .map(|path| spread(&numbers(runs, path, |seen| seen.gap_ms), |ms| format!("{:.1} s", ms / 1e3)));
-            let worst = numbers(runs, Path::Trunkline, |seen| seen.gap_ms).into_iter().max().unwrap_or(0);
-            let verdict = if worst as f64 <= case.gap_seconds_max * 1e3 { "met" } else { "missed" };
+            let worst = numbers(runs, Path::Trunkline, |seen| seen.gap_ms).into_iter().fold(0.0, f64::max);
+            let verdict = if worst <= case.gap_seconds_max * 1e3 { "met" } else { "missed" };
             text += &format!(
                 "| {}: {} | {} | at most {} s | {verdict} |\n",
                 case.name,
@@ -92,24 +92,34 @@ impl<'a> Report<'a> {
     }
 
     fn counts(&self) -> String {
-        let mut text = head(&["case", "path", "acknowledged", "errors", "which", "unknown", "lost", "duplicates"]);
+        let mut text = head(&[
+            "case",
+            "path",
+            "acknowledged",
+            "refused",
+            "unknown",
+            "lost",
+            "duplicate",
+            "failed connects",
+            "SQLSTATE",
+            "acknowledged by",
+        ]);
         for (case, runs) in self.measured() {
             for path in Path::ALL {
-                let of = |what: fn(&Seen) -> u64| spread(&numbers(runs, path, what), |count| format!("{count:.0}"));
-                let counts = [
-                    of(Seen::errors_in_all),
-                    which(runs, path),
-                    of(|seen| seen.unknown),
-                    of(|seen| seen.lost),
-                    of(|seen| seen.duplicates),
+                let of = |what: fn(&Seen) -> u64| {
+                    spread(&numbers(runs, path, |seen| what(seen) as f64), |count| format!("{count:.0}"))
+                };
+                let kinds: [fn(&Seen) -> u64; 6] = [
+                    |seen| seen.acked,
+                    |seen| seen.refused,
+                    |seen| seen.unknown,
+                    |seen| seen.lost,
+                    |seen| seen.duplicate,
+                    |seen| seen.connects_failed,
                 ];
-                text += &format!(
-                    "| {} | {} | {} | {} |\n",
-                    case.name,
-                    path.label(),
-                    of(|seen| seen.acked),
-                    counts.join(" | ")
-                );
+                let (codes, members) = (sums(runs, path, |seen| &seen.codes), sums(runs, path, |seen| &seen.members));
+                let counts = kinds.map(of).join(" | ");
+                text += &format!("| {} | {} | {counts} | {codes} | {members} |\n", case.name, path.label());
             }
         }
         text
@@ -153,7 +163,11 @@ fn of_run(run: &Measured) -> Value {
         .seen
         .iter()
         .map(|(path, seen)| {
-            let counts = json!({"gap_ms": seen.gap_ms, "acked": seen.acked, "errors": seen.errors, "unknown": seen.unknown, "lost": seen.lost, "duplicates": seen.duplicates});
+            let counts = json!({
+                "gap_ms": seen.gap_ms, "acked": seen.acked, "refused": seen.refused, "unknown": seen.unknown, "lost": seen.lost,
+                "phantom": seen.phantom, "duplicate": seen.duplicate, "connects_failed": seen.connects_failed,
+                "codes": seen.codes, "members": seen.members,
+            });
             (path.letter(), counts)
         })
         .collect();
@@ -164,29 +178,29 @@ fn head(words: &[&str]) -> String {
     format!("| {} |\n|{}|\n", words.join(" | "), vec!["---"; words.len()].join("|"))
 }
 
-fn numbers(runs: &[Measured], path: Path, what: impl Fn(&Seen) -> u64) -> Vec<u64> {
+fn numbers(runs: &[Measured], path: Path, what: impl Fn(&Seen) -> f64) -> Vec<f64> {
     runs.iter().filter_map(|run| run.seen.get(&path)).map(what).collect()
 }
 
 /// The median, and if there are several numbers, the smallest and the largest.
-fn spread(numbers: &[u64], show: impl Fn(f64) -> String) -> String {
+fn spread(numbers: &[f64], show: impl Fn(f64) -> String) -> String {
     let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
+    sorted.sort_by(f64::total_cmp);
     let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else {
         return "-".into();
     };
     let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-    let median = show((low + high) as f64 / 2.0);
-    if sorted.len() == 1 { median } else { format!("{median} ({}..{})", show(*least as f64), show(*most as f64)) }
+    let median = show(f64::midpoint(low, high));
+    if sorted.len() == 1 { median } else { format!("{median} ({}..{})", show(*least), show(*most)) }
 }
 
-/// The errors of all runs, by code.
-fn which(runs: &[Measured], path: Path) -> String {
+/// Counts by name, summed over all runs.
+fn sums(runs: &[Measured], path: Path, of: impl Fn(&Seen) -> &BTreeMap<String, u64>) -> String {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
-    for (code, count) in runs.iter().filter_map(|run| run.seen.get(&path)).flat_map(|seen| &seen.errors) {
-        *all.entry(code).or_default() += count;
+    for (name, count) in runs.iter().filter_map(|run| run.seen.get(&path)).flat_map(of) {
+        *all.entry(name).or_default() += count;
     }
-    all.iter().map(|(code, count)| format!("{code} {count}")).collect::<Vec<_>>().join(", ")
+    all.iter().map(|(name, count)| format!("{name}: {count}")).collect::<Vec<_>>().join(", ")
 }
 
 fn machine(house: &House, lab: &Lab) -> Vec<(&'static str, String)> {
@@ -227,7 +241,7 @@ On each path two writers insert a row about every 20 ms, each row in a transacti
 watchdog, and the poolers have their defaults except for `query_wait_timeout`, 60 s. The fault comes at a random time within `loop_wait`. Of
 several runs the median is given, with the smallest and the largest in parentheses.
 
-A write is *unknown* when its connection broke before the answer: it may have been done or not. It is *lost* when it was
+A write is *refused* when an error answered it, and *unknown* when its connection broke before the answer: it may have been done or not. It is *lost* when it was
 acknowledged and is not in the table of Patroni's leader afterwards. The files are in memory and processes are killed, not the machine:
 writes that were not synced to a disk cannot be lost here.
 ";
@@ -240,15 +254,15 @@ mod tests {
     fn a_spread_is_the_median_with_the_smallest_and_the_largest() {
         let show = |number: f64| format!("{number}");
         assert_eq!(spread(&[], show), "-");
-        assert_eq!(spread(&[7], show), "7");
-        assert_eq!(spread(&[9, 1, 5], show), "5 (1..9)");
-        assert_eq!(spread(&[1, 2, 4, 8], show), "3 (1..8)");
+        assert_eq!(spread(&[7.0], show), "7");
+        assert_eq!(spread(&[9.0, 1.0, 5.0], show), "5 (1..9)");
+        assert_eq!(spread(&[1.0, 2.0, 4.0, 8.0], show), "3 (1..8)");
     }
 
     #[test]
     fn the_page_names_the_gap_of_each_path_and_what_failed() {
         let mut results = Results::default();
-        let seen = Path::ALL.map(|path| (path, Seen { gap_ms: 1500, acked: 7, ..Seen::default() }));
+        let seen = Path::ALL.map(|path| (path, Seen { gap_ms: 1500.0, acked: 7, ..Seen::default() }));
         results.add("6a", Measured { seen: seen.into(), ..Measured::default() });
         results.fail("3", "it did not settle".into());
         let cases: Vec<&'static Case> = cases::CASES.iter().collect();

@@ -33,12 +33,22 @@ pub(super) struct Case {
     pub(super) title: &'static str,
     /// What happened before the measurement; afterwards the other nodes have settled.
     pub(super) before: &'static [Act],
-    /// Each so many seconds after the fault.
-    pub(super) acts: &'static [(u32, Act)],
+    /// Each so many milliseconds after the fault.
+    pub(super) acts: &'static [(u64, Act)],
     /// How long clients are watched from the fault on.
-    pub(super) seconds: u32,
+    pub(super) seconds: u64,
     /// How long at most writers of path D may wait.
     pub(super) gap_seconds_max: f64,
+    /// What clients of path D may lose.
+    pub(super) loss: Loss,
+}
+
+/// Which acknowledged writes may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    None,
+    /// Those that no standby had received when the primary was gone: replication is asynchronous.
+    NotReplicated,
 }
 
 impl Case {
@@ -69,6 +79,7 @@ pub(super) const CASES: [Case; 10] = [
         acts: &[(0, Act::SwitchOver)],
         seconds: 30,
         gap_seconds_max: 6.0,
+        loss: Loss::None,
     },
     Case {
         name: "3",
@@ -77,6 +88,7 @@ pub(super) const CASES: [Case; 10] = [
         acts: &[(0, Act::KillPostmaster(Who::Primary))],
         seconds: 35,
         gap_seconds_max: 7.0,
+        loss: Loss::None,
     },
     Case {
         name: "2a",
@@ -85,22 +97,25 @@ pub(super) const CASES: [Case; 10] = [
         acts: &[(0, Act::PowerOff(Who::Primary))],
         seconds: 50,
         gap_seconds_max: 25.0,
+        loss: Loss::NotReplicated,
     },
     Case {
         name: "1b",
         title: "the primary loses its network for 60 s",
         before: &[],
-        acts: &[(0, Act::Unplug(Who::Primary)), (60, Act::Plug(Who::Primary))],
+        acts: &[(0, Act::Unplug(Who::Primary)), (60_000, Act::Plug(Who::Primary))],
         seconds: 80,
         gap_seconds_max: 25.0,
+        loss: Loss::NotReplicated,
     },
     Case {
         name: "1a",
         title: "a standby loses its network for 60 s",
         before: &[],
-        acts: &[(0, Act::Unplug(Who::Standby)), (60, Act::Plug(Who::Standby))],
+        acts: &[(0, Act::Unplug(Who::Standby)), (60_000, Act::Plug(Who::Standby))],
         seconds: 70,
         gap_seconds_max: 0.5,
+        loss: Loss::None,
     },
     Case {
         name: "4",
@@ -109,6 +124,7 @@ pub(super) const CASES: [Case; 10] = [
         acts: &[(0, Act::KillPatroni(Who::Primary))],
         seconds: 50,
         gap_seconds_max: 25.0,
+        loss: Loss::None,
     },
     Case {
         name: "2b",
@@ -117,14 +133,16 @@ pub(super) const CASES: [Case; 10] = [
         acts: &[(0, Act::PowerOn(Who::Primary))],
         seconds: 40,
         gap_seconds_max: 0.5,
+        loss: Loss::None,
     },
     Case {
         name: "1b'",
         title: "clients and poolers cannot reach the primary for 30 s, the other nodes can",
         before: &[],
-        acts: &[(0, Act::Mute(Who::Primary)), (30, Act::Unmute(Who::Primary))],
+        acts: &[(0, Act::Mute(Who::Primary)), (30_000, Act::Unmute(Who::Primary))],
         seconds: 50,
         gap_seconds_max: 31.0,
+        loss: Loss::None,
     },
     Case {
         name: "1c",
@@ -133,19 +151,22 @@ pub(super) const CASES: [Case; 10] = [
         acts: &[
             (0, Act::Unplug(Who::Primary)),
             (0, Act::Unplug(Who::Standby)),
-            (40, Act::Plug(Who::Primary)),
-            (40, Act::Plug(Who::Standby)),
+            (40_000, Act::Plug(Who::Primary)),
+            (40_000, Act::Plug(Who::Standby)),
         ],
         seconds: 80,
         gap_seconds_max: 65.0,
+        loss: Loss::NotReplicated,
     },
     Case {
         name: "6e",
-        title: "a planned switchover whose target loses power at once",
+        title: "a planned switchover whose target loses power meanwhile",
         before: &[],
-        acts: &[(0, Act::SwitchOver), (0, Act::PowerOff(Who::Standby))],
+        // While the primary shuts down, which takes about a second.
+        acts: &[(0, Act::SwitchOver), (300, Act::PowerOff(Who::Standby))],
         seconds: 50,
         gap_seconds_max: 25.0,
+        loss: Loss::None,
     },
 ];
 
@@ -182,8 +203,8 @@ mod tests {
     #[test]
     fn what_is_done_is_done_while_clients_are_watched() {
         for case in &CASES {
-            assert!(case.acts.iter().all(|(second, _)| *second < case.seconds), "{}", case.name);
-            assert!(case.acts.is_sorted_by_key(|(second, _)| *second), "{}", case.name);
+            assert!(case.acts.iter().all(|(ms, _)| *ms < 1000 * case.seconds), "{}", case.name);
+            assert!(case.acts.is_sorted_by_key(|(ms, _)| *ms), "{}", case.name);
         }
     }
 }

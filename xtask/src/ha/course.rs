@@ -27,11 +27,11 @@ pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
     lab.reach_by_all_paths()?;
     let steady = STEADY + phase();
     let begun = Instant::now();
-    let mut ledger = Ledger::start(lab, steady + Duration::from_secs(u64::from(case.seconds)))?;
+    let mut ledger = Ledger::start(lab, steady + Duration::from_secs(case.seconds))?;
     ledger.wait_until(lab, begun + steady)?;
     let fault = Instant::now();
-    for (second, act) in case.acts {
-        ledger.wait_until(lab, fault + Duration::from_secs(u64::from(*second)))?;
+    for (ms, act) in case.acts {
+        ledger.wait_until(lab, fault + Duration::from_millis(*ms))?;
         cast.act(lab, *act)?;
     }
     let mut measured = ledger.finish(lab)?;

@@ -173,9 +173,9 @@ pub(super) const CASES: [Case; 10] = [
 /// The other cases of the test plan, and why they are not run.
 const ABSENT: [(&str, &str); 13] = [
     ("1b''", "the primary is cut off from etcd only: no packet filter is set up"),
-    ("2c", "a standby loses power: to clients it is case 1a"),
-    ("3'", "the postmaster of a standby is killed: readers are not measured"),
-    ("4'", "Patroni is killed on a standby: readers are not measured"),
+    ("2c", "a standby loses power: to clients it is case 1a without a return"),
+    ("3'", "the postmaster of a standby is killed: not written yet"),
+    ("4'", "Patroni is killed on a standby: not written yet"),
     ("5", "processors of the primary are busy: no quota of processor time is set up"),
     ("5'", "processors of everything are busy: no quota of processor time is set up"),
     ("6b", "a switchover led by Trunkline: there is no such command yet"),

@@ -69,13 +69,16 @@ impl Lab {
     pub(super) fn reach_by_all_paths(&self) -> Result<(), String> {
         let psql = self.trial.programs.path("psql");
         let until = Instant::now() + SETTLING_MAX;
-        for path in paths::Path::ALL {
+        let ways = paths::Path::ALL.into_iter().flat_map(|path| {
+            [(path.writer(), "BEGIN; CREATE TABLE reached (); ROLLBACK"), (path.reader(), "SELECT 1")]
+        });
+        for (way, sql) in ways {
             let mut command = self.trial.command(&psql);
-            command.args([&path.conninfo(), "-c", "BEGIN; CREATE TABLE reached (); ROLLBACK"]);
+            command.args([&way, "-c", sql]);
             while !self.trial.run("psql", &mut command, SETTLING_MAX, &mut |_| {}).is_ok_and(|status| status.success())
             {
                 if Instant::now() > until {
-                    return Err(format!("no way by path {}: {}", path.label(), self.trial.last_words("psql")));
+                    return Err(format!("no way by {way}: {}", self.trial.last_words("psql")));
                 }
                 self.wait(Duration::from_millis(300))?;
             }
@@ -96,7 +99,7 @@ impl Lab {
             );
         }
         for path in paths::Path::ALL {
-            println!("{:<22}{}", path.label(), path.conninfo());
+            println!("{:<22}{}", path.label(), path.writer());
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The client that writes by all paths at once, and what its ledger says.
+//! `trunkline hatest`, which writes and reads by all paths at once, and what its ledger says.
 //!
 //! Always true: whether a write is lost is asked of the leader as Patroni's, by HAProxy: a former primary may still
 //! answer as one.
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ops::trial::{Kept, ShutdownSignal};
 use serde_json::Value;
 
-use super::lab::{FOLDER, Lab};
+use super::lab::Lab;
 use super::paths::Path;
 
 /// What was seen on one path.
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     pub(super) duplicate: u64,
     /// Attempts to connect that failed.
     pub(super) connects_failed: u64,
-    /// Errors of all these kinds, by SQLSTATE.
+    /// Errors of all these kinds, by SQLSTATE or a word.
     pub(super) codes: BTreeMap<String, u64>,
     /// Which hosts acknowledged how many writes.
     pub(super) members: BTreeMap<String, u64>,
@@ -40,16 +40,11 @@ pub(super) struct Seen {
 impl Seen {
     fn read(of: &Value) -> Result<Self, String> {
         let number = |name: &str| of[name].as_u64().ok_or_else(|| format!("no {name} in {of}"));
-        let counts = |name: &str| {
-            let counts = of[name].as_object().into_iter().flatten();
-            counts.map(|(code, count)| (code.clone(), count.as_u64().unwrap_or(0)))
-        };
         let mut codes: BTreeMap<String, u64> = BTreeMap::new();
-        for (code, count) in ["errors", "unknown_codes", "connect_errors"].into_iter().flat_map(counts) {
+        for (code, count) in ["errors", "unknown_codes", "connect_errors"].into_iter().flat_map(|name| counts(of, name))
+        {
             *codes.entry(code).or_default() += count;
         }
-        let members = of["members"].as_array().into_iter().flatten();
-        let member = |member: &Value| Some((member["address"].as_str()?.to_owned(), member["answers"].as_u64()?));
         Ok(Self {
             acked: number("acked")?,
             gap_ms: of["gap_ms"].as_f64().ok_or_else(|| format!("no gap_ms in {of}"))?,
@@ -58,17 +53,55 @@ impl Seen {
             lost: number("lost")?,
             phantom: number("phantom")?,
             duplicate: number("duplicate")?,
-            connects_failed: counts("connect_errors").map(|(_, count)| count).sum(),
+            connects_failed: counts(of, "connect_errors").iter().map(|(_, count)| count).sum(),
             codes,
-            members: members.filter_map(member).collect(),
+            members: members(of),
         })
     }
+}
+
+/// What was seen by the reader of a path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Reads {
+    /// The longest time between two answers.
+    pub(super) gap_ms: f64,
+    /// Reads that an error answered, or whose connection broke.
+    pub(super) failed: u64,
+    /// By how much the newest row was older than one that had been acknowledged before.
+    pub(super) stale_ms: f64,
+    pub(super) members: BTreeMap<String, u64>,
+}
+
+impl Reads {
+    fn of(of: &Value) -> Result<Self, String> {
+        let number = |name: &str| of[name].as_f64().ok_or_else(|| format!("no {name} in {of}"));
+        let failed = [counts(of, "errors"), counts(of, "broken_codes")].concat().iter().map(|(_, count)| count).sum();
+        Ok(Self { gap_ms: number("gap_ms")?, failed, stale_ms: number("stale_max_ms")?, members: members(of) })
+    }
+}
+
+/// The object `name`: how often something happened, by its name.
+fn counts(of: &Value, name: &str) -> Vec<(String, u64)> {
+    let counts = of[name].as_object().into_iter().flatten();
+    counts.map(|(code, count)| (code.clone(), count.as_u64().unwrap_or(0))).collect()
+}
+
+/// How many answers came from which address.
+fn members(of: &Value) -> BTreeMap<String, u64> {
+    let mut members = BTreeMap::new();
+    for member in of["members"].as_array().into_iter().flatten() {
+        // A node is listed once for each role.
+        let (Some(address), Some(answers)) = (member["address"].as_str(), member["answers"].as_u64()) else { continue };
+        *members.entry(address.trim_end_matches(":5432").to_owned()).or_default() += answers;
+    }
+    members
 }
 
 /// What one run of a case gave.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Measured {
     pub(super) seen: BTreeMap<Path, Seen>,
+    pub(super) read: BTreeMap<Path, Reads>,
     /// Whether etcd has changed its leader.
     pub(super) etcd_changed: bool,
     pub(super) load: f64,
@@ -77,18 +110,23 @@ pub(super) struct Measured {
 impl Measured {
     fn read(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text.trim()).map_err(|error| format!("no JSON: {error}: {text}"))?;
-        let seen = |path: Path| {
-            let mut all = value["paths"].as_array().into_iter().flatten();
-            let of = all.find(|of| of["name"] == path.letter()).ok_or_else(|| format!("no path {}", path.letter()))?;
-            Ok((path, Seen::read(of)?))
+        let find = |list: &str, path: Path| {
+            let mut all = value[list].as_array().into_iter().flatten();
+            all.find(|of| of["name"] == path.letter()).ok_or_else(|| format!("no {} in {list}", path.letter()))
         };
-        Ok(Self { seen: Path::ALL.into_iter().map(seen).collect::<Result<_, String>>()?, ..Self::default() })
+        let seen = |path| Ok((path, Seen::read(find("paths", path)?)?));
+        let read = |path| Ok((path, Reads::of(find("readers", path)?)?));
+        Ok(Self {
+            seen: Path::ALL.into_iter().map(seen).collect::<Result<_, String>>()?,
+            read: Path::ALL.into_iter().map(read).collect::<Result<_, String>>()?,
+            ..Self::default()
+        })
     }
 
     pub(super) fn in_short(&self) -> String {
         let line = |(path, seen): (&Path, &Seen)| {
             format!(
-                "  {:<22}gap {:>5.1} s, {} acknowledged, {} refused, {} unknown, {} lost, {} duplicate; {:?}; {:?}\n",
+                "  {:<22}gap {:>5.1} s, {} acknowledged, {} refused, {} unknown, {} lost, {} duplicate; {:?}; {:?}; readers' gap {:.1} s\n",
                 path.label(),
                 seen.gap_ms / 1e3,
                 seen.acked,
@@ -97,7 +135,8 @@ impl Measured {
                 seen.lost,
                 seen.duplicate,
                 seen.codes,
-                seen.members
+                seen.members,
+                self.read.get(path).map_or(0.0, |read| read.gap_ms) / 1e3
             )
         };
         self.seen.iter().map(line).collect()
@@ -113,30 +152,16 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Starts writers on all paths for this long.
     pub(super) fn start(lab: &Lab, duration: Duration) -> Result<Self, String> {
-        let mut command = Self::program(lab)?;
-        command.args(["--json", "--duration", &duration.as_secs_f64().to_string()]);
-        command.args(["--verify", &Path::HaProxy.conninfo()]);
+        let mut command = Command::new(Lab::trunkline());
+        command.args(["hatest", "--json", "--duration", &format!("{}ms", duration.as_millis())]);
+        command.args(["--verify", &Path::HaProxy.writer()]);
         for path in Path::ALL {
-            command.arg("--path").arg(format!("{}={}", path.letter(), path.conninfo()));
+            command.arg("--path").arg(format!("{}={}", path.letter(), path.writer()));
+            command.arg("--reader").arg(format!("{}={}", path.letter(), path.reader()));
         }
         let client = lab.trial().start(CLIENT, &mut command, ShutdownSignal::Terminate);
         let client = client.map_err(|error| error.to_string())?;
         Ok(Self { client, until: Instant::now() + duration + PATIENCE })
-    }
-
-    /// `trunkline hatest`, or where the lab's binary has no such command, a script that takes the same options.
-    fn program(lab: &Lab) -> Result<Command, String> {
-        let mut hatest = Command::new(Lab::trunkline());
-        hatest.arg("hatest");
-        let mut asked = Command::new(Lab::trunkline());
-        if asked.args(["hatest", "--help"]).output().is_ok_and(|output| output.status.success()) {
-            return Ok(hatest);
-        }
-        let script = std::path::Path::new(FOLDER).join("ledger.py");
-        lab.write(&script, LEDGER)?;
-        let mut command = Command::new("/usr/bin/python3");
-        command.arg(script);
-        Ok(command)
     }
 
     /// Waits until then, unless the client ends before.
@@ -164,9 +189,7 @@ impl Ledger {
     }
 }
 
-const CLIENT: &str = "ledger";
-
-const LEDGER: &str = include_str!("ledger.py");
+const CLIENT: &str = "hatest";
 
 /// Beyond its duration: writers that wait for an answer, and the count.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -184,11 +207,24 @@ mod tests {
                 "members": [{"address": "10.77.0.11", "role": "primary", "answers": 9}],
             })
         };
-        let text = serde_json::json!({"paths": [of("A", 1.0), of("B", 2.0), of("C", 3.0), of("D", 4.5)]}).to_string();
+        let reader = |name: &str| {
+            serde_json::json!({
+                "name": name, "gap_ms": 20.5, "stale_max_ms": 7.0, "errors": {"57P03": 1}, "broken_codes": {"reset": 2},
+                "members": [{"address": "10.77.0.12:5432", "role": "standby", "answers": 5},
+                            {"address": "10.77.0.12:5432", "role": "primary", "answers": 1}],
+            })
+        };
+        let text = serde_json::json!({
+            "paths": [of("A", 1.0), of("B", 2.0), of("C", 3.0), of("D", 4.5)],
+            "readers": [reader("A"), reader("B"), reader("C"), reader("D")],
+        });
+        let text = text.to_string();
         let measured = Measured::read(&text).expect("a ledger");
         let seen = &measured.seen[&Path::Trunkline];
         assert_eq!((seen.gap_ms, seen.connects_failed, seen.members["10.77.0.11"]), (4.5, 5, 9));
         assert_eq!(seen.codes["57P01"], 3);
-        assert!(Measured::read(r#"{"paths": []}"#).is_err_and(|why| why == "no path A"));
+        let read = &measured.read[&Path::Direct];
+        assert_eq!((read.failed, read.members["10.77.0.12"]), (3, 6));
+        assert!(Measured::read(r#"{"paths": []}"#).is_err_and(|why| why == "no A in paths"));
     }
 }

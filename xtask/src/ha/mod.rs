@@ -2,7 +2,7 @@
 //!
 //! Always true: everything runs in namespaces that end with the lab (`namespaces`), so nothing is left behind, however
 //! the lab ends; every case that is not run is named. The three nodes are one machine: the processors are shared.
-//! Not here: the client that writes and keeps the ledger (`ledger.rs` starts it).
+//! Not here: the client that writes and keeps the ledger (`trunkline hatest`).
 
 mod cases;
 mod course;
@@ -159,6 +159,9 @@ fn run_set(house: &House, lab: &Lab, set: &Set) -> Result<(), String> {
     println!("\n{}", report.terminal());
     write(house, &namespaces::folder(house).join("ha.json"), &report.json())?;
     outcome?;
+    if results.is_empty() {
+        return Err("ha: nothing was measured".into());
+    }
     if !matches!(set, Set::Named(_)) {
         write(house, &house.root().join("docs/high-availability.md"), &report.page())?;
     }

@@ -36,14 +36,25 @@ impl Path {
         }
     }
 
-    /// A connection string of libpq.
-    pub(super) fn conninfo(self) -> String {
+    /// The connection string, as libpq takes it, of those who write.
+    pub(super) fn writer(self) -> String {
         let end = "user=postgres dbname=lab connect_timeout=5";
         match self {
             Self::Direct => format!("host={} {end} target_session_attrs=read-write", Node::addresses()),
             Self::HaProxy => format!("host={HERE} port={HAPROXY} {end}"),
             Self::PgBouncer => format!("host={HERE} port={PGBOUNCER} {end}"),
             Self::Trunkline => format!("host={HERE} port={TRUNKLINE} {end}"),
+        }
+    }
+
+    /// The connection string of those who read, of a standby.
+    pub(super) fn reader(self) -> String {
+        let end = "user=postgres connect_timeout=5";
+        match self {
+            Self::Direct => format!("host={} {end} dbname=lab target_session_attrs=standby", Node::addresses()),
+            Self::HaProxy => format!("host={HERE} port={HAPROXY_STANDBYS} {end} dbname=lab"),
+            Self::PgBouncer => format!("host={HERE} port={PGBOUNCER} {end} dbname=lab_ro"),
+            Self::Trunkline => format!("host={HERE} port={TRUNKLINE} {end} dbname=lab_ro"),
         }
     }
 }
@@ -72,6 +83,7 @@ pub(super) fn pgbouncer(user: &str) -> String {
     format!(
         "[databases]\n\
          lab = host={HERE} port={HAPROXY} user=postgres\n\
+         lab_ro = host={HERE} port={HAPROXY_STANDBYS} dbname=lab user=postgres\n\
          [pgbouncer]\n\
          listen_addr = {HERE}\n\
          listen_port = {PGBOUNCER}\n\
@@ -95,7 +107,7 @@ pub(super) fn haproxy() -> String {
              default-server inter 1s fall 3 rise 2 on-marked-down shutdown-sessions\n{servers}"
         )
     };
-    let (primary, replica) = (listen("primary", HAPROXY, "/primary"), listen("replica", HAPROXY + 1, "/replica"));
+    let (primary, replica) = (listen("primary", HAPROXY, "/primary"), listen("replica", HAPROXY_STANDBYS, "/replica"));
     format!(
         "global\n  maxconn 1000\n\
          defaults\n  mode tcp\n  retries 2\n  timeout client 30m\n  timeout connect 4s\n  timeout server 30m\n  \
@@ -107,5 +119,6 @@ pub(super) fn haproxy() -> String {
 pub(super) const HERE: &str = "10.77.0.100";
 
 const HAPROXY: u16 = 5000;
+const HAPROXY_STANDBYS: u16 = 5001;
 const TRUNKLINE: u16 = 6432;
 const PGBOUNCER: u16 = 6532;

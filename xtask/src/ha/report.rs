@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::cases::{self, Case, Loss};
 use super::lab::Lab;
-use super::ledger::{Measured, Seen};
+use super::ledger::{Measured, Reads, Seen};
 use super::paths::Path;
 use crate::house::House;
 
@@ -29,6 +29,10 @@ impl Results {
 
     pub(super) fn fail(&mut self, case: &'static str, why: String) {
         self.failed.push((case, why));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.measured.is_empty()
     }
 
     fn of(&self, case: &Case) -> &[Measured] {
@@ -63,6 +67,8 @@ impl<'a> Report<'a> {
         text += &self.gaps();
         text += "\n## Errors, and what became of the writes\n\n";
         text += &self.counts();
+        text += "\n## Readers of a standby\n\n";
+        text += &self.reads();
         text += &self.rest();
         text
     }
@@ -116,9 +122,28 @@ impl<'a> Report<'a> {
                     |seen| seen.duplicate,
                     |seen| seen.connects_failed,
                 ];
-                let (codes, members) = (sums(runs, path, |seen| &seen.codes), sums(runs, path, |seen| &seen.members));
+                let seen = || runs.iter().filter_map(|run| run.seen.get(&path));
+                let (codes, members) = (sums(seen().map(|seen| &seen.codes)), sums(seen().map(|seen| &seen.members)));
                 let counts = kinds.map(of).join(" | ");
                 text += &format!("| {} | {} | {counts} | {codes} | {members} |\n", case.name, path.label());
+            }
+        }
+        text
+    }
+
+    fn reads(&self) -> String {
+        let mut text =
+            head(&["case", "path", "longest time without an answer", "failed reads", "stale at most", "answered by"]);
+        for (case, runs) in self.measured() {
+            for path in Path::ALL {
+                let of = |what: fn(&Reads) -> f64| -> Vec<f64> {
+                    runs.iter().filter_map(|run| run.read.get(&path)).map(what).collect()
+                };
+                let gap = spread(&of(|read| read.gap_ms), |ms| format!("{:.1} s", ms / 1e3));
+                let failed = spread(&of(|read| read.failed as f64), |count| format!("{count:.0}"));
+                let stale = spread(&of(|read| read.stale_ms), |ms| format!("{:.1} s", ms / 1e3));
+                let members = sums(runs.iter().filter_map(|run| run.read.get(&path)).map(|read| &read.members));
+                text += &format!("| {} | {} | {gap} | {failed} | {stale} | {members} |\n", case.name, path.label());
             }
         }
         text
@@ -170,7 +195,15 @@ fn of_run(run: &Measured) -> Value {
             (path.letter(), counts)
         })
         .collect();
-    json!({"paths": seen, "etcd_changed": run.etcd_changed, "load": run.load})
+    let read: BTreeMap<&str, Value> = run
+        .read
+        .iter()
+        .map(|(path, read)| {
+            let counts = json!({"gap_ms": read.gap_ms, "failed": read.failed, "stale_ms": read.stale_ms, "members": read.members});
+            (path.letter(), counts)
+        })
+        .collect();
+    json!({"paths": seen, "readers": read, "etcd_changed": run.etcd_changed, "load": run.load})
 }
 
 fn head(words: &[&str]) -> String {
@@ -214,9 +247,9 @@ fn verdict(case: &Case, runs: &[Measured]) -> &'static str {
 }
 
 /// Counts by name, summed over all runs.
-fn sums(runs: &[Measured], path: Path, of: impl Fn(&Seen) -> &BTreeMap<String, u64>) -> String {
+fn sums<'a>(counts: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> String {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, count) in runs.iter().filter_map(|run| run.seen.get(&path)).flat_map(of) {
+    for (name, count) in counts.flatten() {
         *all.entry(name).or_default() += count;
     }
     all.iter().map(|(name, count)| format!("{name}: {count}")).collect::<Vec<_>>().join(", ")
@@ -250,7 +283,7 @@ const PREFACE: &str = "\
 Written by `make ha`; do not edit. Three nodes with etcd, Patroni and PostgreSQL, each in a network namespace of its own, on one
 machine; four paths from the same client to the primary, which see the same fault at the same time:
 
-* A, directly: libpq with three hosts and `target_session_attrs=read-write`;
+* A, directly: three hosts as libpq takes them, and `target_session_attrs=read-write`;
 * B, HAProxy, which asks Patroni's `/primary` once a second (three failures take a host out, two successes bring it back);
 * C, PgBouncer before that HAProxy;
 * D, Trunkline with the three hosts and `target_session_attrs=read-write` ([Several hosts, and failover](operating/high-availability.md)).
@@ -260,8 +293,8 @@ On each path two writers insert a row about every 20 ms, each row in a transacti
 watchdog, and the poolers have their defaults except for `query_wait_timeout`, 60 s. The fault comes at a random time within `loop_wait`. Of
 several runs the median is given, with the smallest and the largest in parentheses.
 
-A write is *refused* when an error answered it, and *unknown* when its connection broke before the answer: it may have been done or not. It is *lost* when it was
-acknowledged and is not in the table of Patroni's leader afterwards. The files are in memory and processes are killed, not the machine:
+The client is `trunkline hatest`; [its page](operating/hatest.md) says what *refused*, *unknown*, *lost* and *stale* mean, and the words beside SQLSTATEs. What is lost
+is asked of Patroni's leader afterwards. The files are in memory and processes are killed, not the machine:
 writes that were not synced to a disk cannot be lost here.
 ";
 

@@ -114,7 +114,7 @@ pub(super) const CASES: [Case; 10] = [
         before: &[],
         acts: &[(0, Act::Unplug(Who::Standby)), (60_000, Act::Plug(Who::Standby))],
         seconds: 70,
-        gap_seconds_max: 0.5,
+        gap_seconds_max: 1.0,
         loss: Loss::None,
     },
     Case {
@@ -132,7 +132,7 @@ pub(super) const CASES: [Case; 10] = [
         before: &[Act::PowerOff(Who::Primary)],
         acts: &[(0, Act::PowerOn(Who::Primary))],
         seconds: 40,
-        gap_seconds_max: 0.5,
+        gap_seconds_max: 1.0,
         loss: Loss::None,
     },
     Case {

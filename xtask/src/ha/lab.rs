@@ -139,7 +139,7 @@ impl Lab {
     }
 
     /// Copies the logs of all programs to a folder outside the lab. What cannot be copied is left out: they only explain.
-    pub(super) fn save_logs(&self, target: &Path) {
+    pub(super) fn save_logs(target: &Path) {
         let folders = std::iter::once(PathBuf::from(FOLDER)).chain(Node::ALL.map(Node::folder));
         for folder in folders {
             let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -133,9 +133,15 @@ fn build(house: &House) -> Result<PathBuf, String> {
 
 /// In the namespaces of the lab.
 fn inside(house: &House, words: &[&str]) -> Result<(), String> {
+    // By hand, outside, it would mount and add links on the machine itself.
+    if !namespaces::is_inside() {
+        return Err(USAGE.into());
+    }
+    let logs = namespaces::folder(house).join("logs");
     let raise = || {
         let trunkline = std::env::var_os(namespaces::TRUNKLINE).ok_or("only for `cargo xtask ha` itself")?;
-        Lab::raise(Path::new(&trunkline))
+        // The logs of a lab that does not come up say why.
+        Lab::raise(Path::new(&trunkline)).inspect_err(|_| Lab::save_logs(&logs))
     };
     if words == [namespaces::STAY] {
         let lab = raise()?;
@@ -154,7 +160,7 @@ fn run_set(house: &House, lab: &Lab, set: &Set) -> Result<(), String> {
     let cases = set.cases();
     let mut results = report::Results::default();
     let outcome = measure(lab, &cases, set.rounds(), &mut results);
-    lab.save_logs(&namespaces::folder(house).join("logs"));
+    Lab::save_logs(&namespaces::folder(house).join("logs"));
     let report = report::Report::new(house, lab, &cases, &results);
     println!("\n{}", report.terminal());
     write(house, &namespaces::folder(house).join("ha.json"), &report.json())?;

@@ -132,6 +132,31 @@ impl Postgres {
         wait_until("postgres has stopped", LIMIT, || self.server.try_wait().is_ok_and(|ended| ended.is_some()));
     }
 
+    /// Stops all its processes where they are: connections stay, and nothing is answered.
+    ///
+    /// # Panics
+    /// When its processes cannot be found.
+    pub fn freeze(&self) {
+        let postmaster = self.server.id();
+        signal(postmaster, Signal::SIGSTOP);
+        let children =
+            fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children")).expect("its children");
+        for child in children.split_whitespace() {
+            signal(child.parse().expect("a process"), Signal::SIGSTOP);
+        }
+    }
+
+    /// Lets them go on.
+    pub fn thaw(&self) {
+        let postmaster = self.server.id();
+        let children = fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children")).unwrap_or_default();
+        children
+            .split_whitespace()
+            .filter_map(|child| child.parse().ok())
+            .for_each(|child| signal(child, Signal::SIGCONT));
+        signal(postmaster, Signal::SIGCONT);
+    }
+
     /// Begins a fast shutdown, which waits for replication connections.
     pub fn begin_shutdown(&self) {
         signal(self.server.id(), Signal::SIGINT);

@@ -207,6 +207,34 @@ pub(crate) fn writes_stop_before_the_lease_of_the_primary_has_run_out(house: &Ho
     assert_eq!(roles(&pooler)[0], (one.port(), "fenced".to_owned()));
 }
 
+pub(crate) fn a_silent_primary_is_left_when_another_one_is_promoted(house: &House) {
+    let (one, two) = pair(house);
+    let pooler = start(house, &[&one, &two], "check_interval=0.5", |ini| ini);
+    one.query("create table ledger (who int, number int)");
+    await_primary(&pooler, &one);
+    let (mut asks, mut late, mut inside) =
+        (pooler.client("u", "rw"), pooler.client("u", "rw"), pooler.client("u", "rw"));
+    inside.run("begin");
+    asks.run("insert into ledger values (1, 1)");
+    wait_until("the row is there", LIMIT, || two.value("select to_regclass('ledger') is not null") == "t");
+    // As when its machine has lost power: nobody says anything any more, and a connection is neither refused nor answered.
+    one.freeze();
+    asks.ask("insert into ledger values (1, 2)");
+    pooler.await_pool("rw", "sv_active", "2");
+    late.ask("insert into ledger values (2, 1)");
+    pooler.await_log("cluster main: the primary is lost");
+    let since = Instant::now();
+    two.promote();
+    // A login at the silent host is under way for `server_connect_timeout`, 15 seconds, and is not waited for.
+    assert!(late.answer_within(LIMIT).errors.is_empty(), "{}", pooler.log());
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    assert_eq!(port(&mut late), two.port());
+    let unknown = asks.answer_within(LIMIT);
+    assert_eq!((&*unknown.error().code, unknown.status), ("08007", ' '), "{unknown:?}");
+    assert_eq!(inside.query("insert into ledger values (3, 1)").error().code, "57P01");
+    one.thaw();
+}
+
 pub(crate) fn a_hold_ends_by_release_or_by_itself(house: &House) {
     let mut one = Postgres::start(&house.place);
     let line = format!("app = host=127.0.0.1 port={} dbname=postgres", one.port());

@@ -227,6 +227,23 @@ pub(crate) fn a_promoted_standby_is_not_taken_from_a_client_in_the_middle(house:
     client.run("select 1");
 }
 
+pub(crate) fn the_check_of_an_idle_server_shows_that_its_host_was_promoted(house: &House) {
+    if house.is_older_than(14, "the report of in_hot_standby") {
+        return;
+    }
+    let (one, two) = pair(house);
+    let line = format!("ro = {} target_session_attrs=standby", hosts(&[&one, &two]));
+    let pooler = house.start(&Ini::new(&line).set("pool_mode = transaction").set("server_check_delay = 0"));
+    let mut reader = pooler.client("u", "ro");
+    assert_eq!(port(&mut reader), two.port());
+    two.promote();
+    // The report comes with the answer to the check, before the client has the server.
+    reader.ask("select 1");
+    pooler.await_log("replacing the servers at this host: server is not in hot standby mode");
+    pooler.await_pool("ro", "cl_waiting", "1");
+    assert!(!reader.peer.has_bytes(), "it is not lent a server of a primary");
+}
+
 pub(crate) fn a_host_that_refuses_a_login_does_not_keep_clients_from_the_others(house: &House) {
     house.postgres.database("only_here");
     let (elsewhere, here) = (house.secure.postgres.port(), house.postgres.port());

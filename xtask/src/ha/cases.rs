@@ -17,6 +17,8 @@ pub(super) enum Who {
 pub(super) enum Act {
     /// A planned switchover to the standby by Patroni's REST interface.
     SwitchOver,
+    /// The same, led by Trunkline.
+    LedSwitchOver,
     KillPostmaster(Who),
     KillPatroni(Who),
     PowerOff(Who),
@@ -71,7 +73,7 @@ pub(super) fn not_run(run: &[&'static Case]) -> Vec<String> {
 }
 
 /// In order of worth.
-pub(super) const CASES: [Case; 10] = [
+pub(super) const CASES: [Case; 11] = [
     Case {
         name: "6a",
         title: "a planned switchover, asked of Patroni",
@@ -79,6 +81,15 @@ pub(super) const CASES: [Case; 10] = [
         acts: &[(0, Act::SwitchOver)],
         seconds: 30,
         gap_seconds_max: 6.0,
+        loss: Loss::None,
+    },
+    Case {
+        name: "6b",
+        title: "a planned switchover, led by `trunkline switchover`",
+        before: &[],
+        acts: &[(0, Act::LedSwitchOver)],
+        seconds: 30,
+        gap_seconds_max: 4.5,
         loss: Loss::None,
     },
     Case {
@@ -171,14 +182,13 @@ pub(super) const CASES: [Case; 10] = [
 ];
 
 /// The other cases of the test plan, and why they are not run.
-const ABSENT: [(&str, &str); 13] = [
+const ABSENT: [(&str, &str); 12] = [
     ("1b''", "the primary is cut off from etcd only: no packet filter is set up"),
     ("2c", "a standby loses power: to clients it is case 1a without a return"),
     ("3'", "the postmaster of a standby is killed: not written yet"),
     ("4'", "Patroni is killed on a standby: not written yet"),
     ("5", "processors of the primary are busy: no quota of processor time is set up"),
     ("5'", "processors of everything are busy: no quota of processor time is set up"),
-    ("6b", "a switchover led by Trunkline: there is no such command yet"),
     ("6c", "a scheduled switchover: Trunkline does not read Patroni's schedule yet"),
     ("6d", "a switchover under 50 long transactions: the writers' transactions are short"),
     ("7", "replication through a failover: no subscriber is set up"),
@@ -196,8 +206,8 @@ mod tests {
         assert_eq!(not_run(&[]).len(), CASES.len() + ABSENT.len());
         let all: Vec<&'static Case> = CASES.iter().collect();
         assert_eq!(not_run(&all).len(), ABSENT.len());
-        assert!(Case::named("6b").is_err_and(|why| why.contains("is not run: a switchover led by Trunkline")));
-        assert!(Case::named("6z").is_err_and(|why| why.contains("there are 6a, 3")));
+        assert!(Case::named("6c").is_err_and(|why| why.contains("is not run: a scheduled switchover")));
+        assert!(Case::named("6z").is_err_and(|why| why.contains("there are 6a, 6b, 3")));
     }
 
     #[test]

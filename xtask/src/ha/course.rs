@@ -4,6 +4,7 @@
 //! on that; all four paths see the same fault.
 //! Not here: what is done (`cases`), and how it is counted (`ledger`).
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,6 +12,7 @@ use super::cases::{Act, Case, Who};
 use super::lab::Lab;
 use super::ledger::{Ledger, Measured};
 use super::node::Node;
+use super::paths;
 use super::patroni::{self, Etcd};
 
 /// Runs a case once.
@@ -79,6 +81,19 @@ impl Cast {
                 thread::spawn(move || {
                     let answer = patroni::switch_over(leader, candidate).unwrap_or_else(|| "no answer".into());
                     eprintln!("  Patroni: {}", answer.trim());
+                });
+                Ok(())
+            }
+            Act::LedSwitchOver => {
+                let candidate = self.standbys[0];
+                let mut command = Command::new(Lab::trunkline());
+                command.args(["switchover", "--to", &format!("{}:5432", candidate.address()), &paths::console()]);
+                thread::spawn(move || match command.output() {
+                    Ok(told) => {
+                        let both = [told.stdout, told.stderr].concat();
+                        String::from_utf8_lossy(&both).lines().for_each(|line| eprintln!("  Trunkline: {line}"));
+                    }
+                    Err(error) => eprintln!("  Trunkline: {error}"),
                 });
                 Ok(())
             }

@@ -59,13 +59,21 @@ impl Path {
     }
 }
 
+/// The connection string of path D's console.
+pub(super) fn console() -> String {
+    format!("host={HERE} port={TRUNKLINE} user=postgres")
+}
+
 /// Path D. `query_wait_timeout` is how long a client waits for a primary; the others as in docs/operating/high-availability.md.
 pub(super) fn trunkline(user: &str) -> String {
-    let hosts = Node::addresses();
+    let (hosts, agents) =
+        (Node::addresses(), Node::ALL.map(|node| format!("http://{}:8008", node.address())).join(","));
     format!(
-        "[databases]\n\
-         lab = host={hosts} user=postgres target_session_attrs=read-write\n\
-         lab_ro = host={hosts} dbname=lab user=postgres target_session_attrs=standby\n\
+        "[clusters]\n\
+         main = hosts={hosts} user=postgres patroni={agents}\n\
+         [databases]\n\
+         lab = cluster=main user=postgres\n\
+         lab_ro = cluster=main role=replica dbname=lab user=postgres\n\
          [pgbouncer]\n\
          listen_addr = {HERE}\n\
          listen_port = {TRUNKLINE}\n\

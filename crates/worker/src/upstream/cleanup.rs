@@ -171,6 +171,8 @@ impl<I: Io> Worker<I> {
         match ended {
             Ended::Clean => {
                 server.stage = ServerStage::Idle;
+                // What it has reported meanwhile is not the doing of a client any more.
+                self.role_reported(key);
                 self.tell_pools(Event::Cleaned { server: key });
             }
             Ended::Unclean { out, .. } => {

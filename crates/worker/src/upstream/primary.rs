@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cluster::Gate;
 use config::{Database, Settings};
 use measure::Closed;
-use pool::{Event, PoolKey, ServerKey};
+use pool::{Event, Failure, PoolKey, ServerKey};
 use protocol::fault::{EndedBy, Fault};
 use reactor::{Io, Level};
 
@@ -121,9 +121,12 @@ impl<I: Io> Worker<I> {
         for key in left {
             let Some(server) = self.servers.get(key) else { continue };
             match server.stage {
-                // A login that is under way ends with the question whether its host is the primary.
                 ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => self.cut_off(key, LEFT),
-                _ => {}
+                // The next dial goes to the primary; it would have to wait for this one, perhaps of a host that is silent.
+                _ => {
+                    self.dial_failed(key, Failure::unreachable(LEFT));
+                    self.settle();
+                }
             }
         }
     }

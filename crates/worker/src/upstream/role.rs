@@ -174,7 +174,8 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn role_reported(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        // What `connect_query` sets, or a client's last request that is being cleaned up, says nothing about the host.
+        // What `connect_query` sets, or a client's last request that is being cleaned up, says nothing about the host: at the end of
+        // the cleanup the reports are looked at again.
         if !matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) {
             return;
         }

@@ -122,10 +122,8 @@ fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
 
 /// Answers the requests of a connection.
 fn serve(mut stream: TcpStream, own: usize, model: &Mutex<Model>) {
-    while let Some((line, body)) = read(&mut stream) {
-        if lock(model).silent[own] {
-            return;
-        }
+    // Patroni closes a connection after its answer.
+    if let Some((line, body)) = read(&mut stream).filter(|_| !lock(model).silent[own]) {
         let (status, answer) = match line.rsplit_once(' ').map_or("", |(request, _)| request) {
             "GET /leader" => (if lock(model).leader == Some(own) { 200 } else { 503 }, "{}".to_owned()),
             "GET /cluster" => (200, view(&lock(model)).to_string()),
@@ -138,10 +136,7 @@ fn serve(mut stream: TcpStream, own: usize, model: &Mutex<Model>) {
             other => (404, other.to_owned()),
         };
         let length = answer.len();
-        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{answer}");
-        if stream.write_all(head.as_bytes()).is_err() {
-            return;
-        }
+        let _ = write!(stream, "HTTP/1.0 {status} X\r\nContent-Length: {length}\r\n\r\n{answer}");
     }
 }
 

@@ -325,7 +325,7 @@ mod tests {
         let report = Report { machine: Vec::new(), cases: &cases, results: &results };
         assert!(report.page().contains("nothing lost | missed |"));
         assert!(page.contains("- 3: it did not settle"));
-        assert!(page.contains("- 6b: "));
+        assert!(page.contains("- 6c: "));
         let json: Value = serde_json::from_str(&report.json()).expect("JSON");
         assert_eq!(json["cases"][0]["runs"][0]["paths"]["D"]["acked"], 7);
     }

@@ -10,11 +10,12 @@ use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster::{AgentAnswer, AgentMember};
-use config::Cluster;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
+use config::{Cluster, Endpoint};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE};
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
+use tokio_rustls::rustls::ClientConfig;
 
 use crate::http_client::{HttpConnection, HttpReply, demand, plain};
 
@@ -23,11 +24,11 @@ use crate::http_client::{HttpConnection, HttpReply, demand, plain};
 /// # Errors
 /// Why there is no answer, in words.
 pub(super) async fn ask(cluster: Arc<Cluster>, agent: usize) -> Result<AgentAnswer, String> {
-    let mut connection = open(Arc::clone(&cluster), agent).await?;
+    let interface = Interface::of(cluster, agent).await?;
     // The lock is asked for first: its confirmation counts from the time at which the question was put.
-    let leader = connection.send(request(&cluster, Method::GET, "/leader", None)?, ANSWER_BYTES_MAX).await?;
-    let view = connection.send(request(&cluster, Method::GET, "/cluster", None)?, ANSWER_BYTES_MAX).await?;
-    let config = connection.send(request(&cluster, Method::GET, "/config", None)?, ANSWER_BYTES_MAX).await?;
+    let leader = interface.send(Method::GET, "/leader", None).await?;
+    let view = interface.send(Method::GET, "/cluster", None).await?;
+    let config = interface.send(Method::GET, "/config", None).await?;
     let view = json_of("/cluster", &view)?;
     // Without a configuration in its store Patroni answers 404; it works with the values of its own file then.
     let config = json_of("/config", &config).unwrap_or_default();
@@ -44,30 +45,42 @@ pub(super) async fn switch_over(
     from: Arc<str>,
     to: Arc<str>,
 ) -> Result<(), String> {
-    let mut connection = open(Arc::clone(&cluster), agent).await?;
     let body = json!({ "leader": *from, "candidate": *to }).to_string();
-    let request = request(&cluster, Method::POST, "/switchover", Some(body))?;
-    let reply = connection.send(request, ANSWER_BYTES_MAX).await?;
+    let reply = Interface::of(cluster, agent).await?.send(Method::POST, "/switchover", Some(body)).await?;
     match reply.status {
         StatusCode::OK => Ok(()),
         status => Err(format!("status {}: {}", status.as_u16(), plain(&String::from_utf8_lossy(&reply.body)))),
     }
 }
 
-async fn open(cluster: Arc<Cluster>, agent: usize) -> Result<HttpConnection, String> {
-    let endpoint = Arc::clone(cluster.patroni.get(agent).ok_or("it is not there any more")?);
-    let tls = if endpoint.is_tls {
-        let (endpoint, ca_file) = (Arc::clone(&endpoint), cluster.patroni_ca_file.clone());
-        let prepared = spawn_blocking(move || demand(&endpoint, "patroni_ca_file", ca_file.as_deref()));
-        prepared.await.map_err(|error| error.to_string())??
-    } else {
-        None
-    };
-    HttpConnection::open(&endpoint, tls).await
+/// The interface of a member. Patroni closes a connection after each answer (HTTP/1.0).
+struct Interface {
+    cluster: Arc<Cluster>,
+    endpoint: Arc<Endpoint>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Interface {
+    async fn of(cluster: Arc<Cluster>, agent: usize) -> Result<Self, String> {
+        let endpoint = Arc::clone(cluster.patroni.get(agent).ok_or("it is not there any more")?);
+        let tls = if endpoint.is_tls {
+            let (endpoint, ca_file) = (Arc::clone(&endpoint), cluster.patroni_ca_file.clone());
+            let prepared = spawn_blocking(move || demand(&endpoint, "patroni_ca_file", ca_file.as_deref()));
+            prepared.await.map_err(|error| error.to_string())??
+        } else {
+            None
+        };
+        Ok(Self { cluster, endpoint, tls })
+    }
+
+    async fn send(&self, method: Method, path: &'static str, body: Option<String>) -> Result<HttpReply, String> {
+        let mut connection = HttpConnection::open(&self.endpoint, self.tls.clone()).await?;
+        connection.send(request(&self.cluster, method, path, body)?, ANSWER_BYTES_MAX).await
+    }
 }
 
 fn request(cluster: &Cluster, method: Method, path: &str, body: Option<String>) -> Result<Request<Body>, String> {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder().method(method).uri(path).header(CONNECTION, "close");
     if let Some((user, password)) = &cluster.patroni_login {
         let login = STANDARD.encode(format!("{user}:{}", password.expose()));
         request = request.header(AUTHORIZATION, format!("Basic {login}"));

@@ -12,16 +12,17 @@ use base::Time;
 /// What an agent answers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AgentAnswer {
-    /// The members of the cluster (`GET /cluster`).
-    pub members: Vec<AgentMember>,
-    /// Whether the member of this agent itself holds the leader lock (`GET /leader` is 200).
+    /// The name of its own member, if it tells that.
+    pub own: Option<Arc<str>>,
+    /// Whether its own member holds the leader lock (`GET /leader` is 200).
     pub holds_lock: bool,
-    /// How long the leader lock lasts after its last renewal (`ttl`).
-    pub ttl: Duration,
-    /// The time between two renewals (`loop_wait`).
-    pub loop_wait: Duration,
+    /// The members of the cluster (`GET /cluster`); empty if that was not told.
+    pub members: Vec<AgentMember>,
     /// Whether automatic failover is off (maintenance mode).
     pub is_paused: bool,
+    /// How long the leader lock lasts after its last renewal (`ttl`), and the time between two renewals (`loop_wait`), each at most an hour;
+    /// `None` if that was not told.
+    pub lock: Option<(Duration, Duration)>,
 }
 
 /// A member of a cluster, as an agent knows it.
@@ -43,15 +44,23 @@ pub struct AgentMember {
 #[derive(Debug)]
 pub(crate) struct Agents {
     agents: Vec<Agent>,
+    /// For how long a confirmation of the leader lock counts.
+    lasts: Duration,
+    /// When the first of them was asked that has answered.
+    first_answer: Option<Time>,
 }
 
 #[derive(Debug)]
 struct Agent {
     /// Its own host and port.
     place: Arc<str>,
-    answer: Option<(Time, AgentAnswer)>,
-    /// Until when its member surely holds the leader lock, as it has said itself.
-    lease_ends: Option<Time>,
+    own: Option<Arc<str>>,
+    /// The members as it has told them last, and when it was asked.
+    view: Option<(Time, Vec<AgentMember>)>,
+    /// When it was asked for its last answer, and what that said of maintenance.
+    answered: Option<(Time, bool)>,
+    /// When it was asked for the last answer by which its member held the lock.
+    confirmed: Option<Time>,
     error: Option<Arc<str>>,
     due: Time,
     under_way: Option<Time>,
@@ -59,12 +68,25 @@ struct Agent {
 
 impl Agents {
     pub(crate) fn new(places: Vec<Arc<str>>, now: Time) -> Self {
-        let agent = |place| Agent { place, answer: None, lease_ends: None, error: None, due: now, under_way: None };
-        Self { agents: places.into_iter().map(agent).collect() }
+        let (answered, confirmed, under_way) = (None, None, None);
+        let agent =
+            |place| Agent { place, due: now, own: None, view: None, answered, confirmed, error: None, under_way };
+        Self { agents: places.into_iter().map(agent).collect(), lasts: LOCK_LASTS, first_answer: None }
     }
 
     pub(crate) fn are_there(&self) -> bool {
         !self.agents.is_empty()
+    }
+
+    /// Takes over what another list has known of the same agents.
+    pub(crate) fn succeed(&mut self, former: &Self) {
+        (self.lasts, self.first_answer) = (former.lasts, former.first_answer);
+        for agent in &mut self.agents {
+            if let Some(known) = former.agents.iter().find(|known| known.place == agent.place) {
+                (agent.own, agent.view) = (known.own.clone(), known.view.clone());
+                (agent.answered, agent.confirmed) = (known.answered, known.confirmed);
+            }
+        }
     }
 
     /// The next agent to be asked.
@@ -84,26 +106,52 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(place) else { return };
         let Some(asked) = agent.under_way.take() else { return };
         agent.due = (asked + next).max(now);
-        match answer {
-            Ok(answer) => {
-                let lasts = answer.ttl.saturating_sub(answer.loop_wait + LEASE_MARGIN);
-                match answer.holds_lock {
-                    // Without automatic failover nobody else takes the lock.
-                    _ if answer.is_paused => agent.lease_ends = None,
-                    true if !lasts.is_zero() => agent.lease_ends = Some(asked + lasts),
-                    _ => {}
-                }
-                (agent.answer, agent.error) = (Some((asked, answer)), None);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => {
+                agent.error = Some(why);
+                return;
             }
-            Err(why) => agent.error = Some(why),
+        };
+        (agent.answered, agent.error) = (Some((asked, answer.is_paused)), None);
+        agent.own = answer.own.or(agent.own.take());
+        if answer.holds_lock {
+            agent.confirmed = Some(asked);
+        }
+        if !answer.members.is_empty() {
+            agent.view = Some((asked, answer.members));
+        }
+        self.first_answer.get_or_insert(asked);
+        if let Some((ttl, loop_wait)) = answer.lock {
+            let (ttl, loop_wait) = (ttl.min(LOCK_MAX), loop_wait.min(LOCK_MAX));
+            self.lasts = ttl.saturating_sub(loop_wait + LEASE_MARGIN).max(LEASE_MIN);
         }
     }
 
-    /// Until when the member at this host and port surely holds the leader lock; `None` if its agent has never said that it does, or
-    /// if nobody else would take it.
-    pub(crate) fn lease_of(&self, member: &str) -> Option<Time> {
+    /// Until when the member at this host and port, which is the primary since that time, surely holds the leader lock. Where its agent
+    /// has not confirmed that yet, the time counts from when the first agent has answered. `None` if no agent is known to be its own, if
+    /// none has answered yet, or if nobody else would take the lock.
+    pub(crate) fn lease_of(&self, member: &str, since: Time) -> Option<Time> {
         let own = (0..self.agents.len()).find(|agent| self.member_of(*agent) == Some(member))?;
-        self.agents[own].lease_ends
+        if self.is_paused() {
+            return None;
+        }
+        let confirmed = self.agents[own].confirmed.filter(|asked| *asked >= since);
+        Some(confirmed.unwrap_or(self.first_answer?.max(since)) + self.lasts)
+    }
+
+    /// Whether all agents have been asked, and some have answered, and none of them is that of this member.
+    pub(crate) fn has_none_for(&self, member: &str) -> bool {
+        let is_asked = |agent: &Agent| agent.answered.is_some() || agent.error.is_some();
+        let has_answered = self.agents.iter().any(|agent| agent.answered.is_some());
+        has_answered
+            && self.agents.iter().all(is_asked)
+            && (0..self.agents.len()).all(|agent| self.member_of(agent) != Some(member))
+    }
+
+    /// Whether automatic failover is off, as the agent has said that answered last.
+    fn is_paused(&self) -> bool {
+        self.agents.iter().filter_map(|agent| agent.answered).max().is_some_and(|(_, is_paused)| is_paused)
     }
 
     /// Asks all agents at once.
@@ -111,19 +159,18 @@ impl Agents {
         self.agents.iter_mut().for_each(|agent| agent.due = agent.due.min(now));
     }
 
-    /// What an agent has answered lately.
-    pub(crate) fn answer_of(&self, place: usize, now: Time, lasts: Duration) -> Option<&AgentAnswer> {
-        let (asked, answer) = self.agents.get(place)?.answer.as_ref()?;
-        (now.since(*asked) <= lasts).then_some(answer)
+    /// The members as agents that have answered lately tell them.
+    fn views(&self, now: Time, lasts: Duration) -> impl Iterator<Item = &Vec<AgentMember>> {
+        let views = self.agents.iter().filter_map(|agent| agent.view.as_ref());
+        views.filter(move |(asked, _)| now.since(*asked) <= lasts).map(|(_, members)| members)
     }
 
     /// The host and port of the leader, as most agents say that have answered lately; of as many, those that know the newest
     /// timeline, for an agent that is cut off repeats what it knew. `Some(None)`: there is no leader.
     pub(crate) fn leader(&self, now: Time, lasts: Duration) -> Option<Option<&str>> {
-        let leader = |answer: &AgentAnswer| answer.members.iter().position(|member| member.is_leader);
-        let views = (0..self.agents.len()).filter_map(|place| self.answer_of(place, now, lasts));
-        let told: Vec<(Option<&str>, u32)> = views
-            .map(|answer| match leader(answer).map(|place| &answer.members[place]) {
+        let told: Vec<(Option<&str>, u32)> = self
+            .views(now, lasts)
+            .map(|members| match members.iter().find(|member| member.is_leader) {
                 Some(member) => (Some(&*member.place), member.timeline),
                 None => (None, 0),
             })
@@ -132,45 +179,61 @@ impl Agents {
         told.iter().max_by_key(|(leader, timeline)| (votes(*leader), *timeline)).map(|(leader, _)| *leader)
     }
 
+    /// Whether an agent that has answered lately knows a member at this host and port.
+    pub(crate) fn knows(&self, place: &str, now: Time, lasts: Duration) -> bool {
+        self.views(now, lasts).flatten().any(|member| member.place == place)
+    }
+
     /// The host and port of the member that an agent stands beside, as itself or the others say.
     pub(crate) fn member_of(&self, agent: usize) -> Option<&str> {
-        let own = &self.agents.get(agent)?.place;
-        let answers = self.agents.iter().filter_map(|agent| agent.answer.as_ref());
-        let mut members = answers.flat_map(|(_, answer)| &answer.members);
-        members.find(|member| member.agent.as_deref() == Some(&**own)).map(|member| &*member.place)
+        let Agent { place, own, .. } = self.agents.get(agent)?;
+        let is_own = |member: &&AgentMember| match own {
+            Some(name) => member.name == *name,
+            None => member.agent.as_deref() == Some(&**place),
+        };
+        self.known().find(is_own).map(|member| &*member.place)
     }
 
     /// The name that agents have for the member at this host and port.
     pub(crate) fn name_of(&self, place: &str) -> Option<&Arc<str>> {
-        let answers = self.agents.iter().filter_map(|agent| agent.answer.as_ref());
-        let mut members = answers.flat_map(|(_, answer)| &answer.members);
-        members.find(|member| member.place == place).map(|member| &member.name)
+        self.known().find(|member| member.place == place).map(|member| &member.name)
     }
 
     /// The host and port of the member of this name.
     pub(crate) fn place_of(&self, name: &str) -> Option<&str> {
-        let answers = self.agents.iter().filter_map(|agent| agent.answer.as_ref());
-        let mut members = answers.flat_map(|(_, answer)| &answer.members);
-        members.find(|member| *member.name == *name).map(|member| &*member.place)
+        self.known().find(|member| *member.name == *name).map(|member| &*member.place)
+    }
+
+    /// The members that agents have told at any time.
+    fn known(&self) -> impl Iterator<Item = &AgentMember> {
+        self.agents.iter().filter_map(|agent| agent.view.as_ref()).flat_map(|(_, members)| members)
     }
 
     /// An agent that has answered lately, rather than one that has not.
     pub(crate) fn best(&self) -> Option<usize> {
         (0..self.agents.len()).max_by_key(|place| {
             let agent = &self.agents[*place];
-            (agent.error.is_none(), agent.answer.as_ref().map(|(asked, _)| *asked))
+            (agent.error.is_none(), agent.answered.map(|(asked, _)| asked))
         })
     }
 
-    /// How many agents there are, how many of them have answered the last question, and the last error.
-    pub(crate) fn counts(&self) -> (usize, usize, Option<&Arc<str>>) {
-        let answering = self.agents.iter().filter(|agent| agent.error.is_none() && agent.answer.is_some()).count();
-        (self.agents.len(), answering, self.agents.iter().find_map(|agent| agent.error.as_ref()))
+    /// How many agents there are, how many of them have answered the last question, and the last error with whose it is.
+    pub(crate) fn counts(&self) -> (usize, usize, Option<String>) {
+        let is_answering = |agent: &&Agent| agent.error.is_none() && agent.answered.is_some();
+        let error = |agent: &Agent| Some(format!("{}: {}", agent.place, agent.error.as_ref()?));
+        (self.agents.len(), self.agents.iter().filter(is_answering).count(), self.agents.iter().find_map(error))
     }
 }
 
+/// How long a lease lasts from its confirmation on, before `ttl` and `loop_wait` are known: by the smallest `ttl` that Patroni allows, and
+/// its default `loop_wait`.
+const LOCK_LASTS: Duration = Duration::from_secs(9);
+/// No lock lasts longer, whatever is told.
+const LOCK_MAX: Duration = Duration::from_secs(3600);
 /// Writes stop this long before the lock can have run out: servers have to be closed by then.
 const LEASE_MARGIN: Duration = Duration::from_secs(1);
+/// Patroni's own rule (`loop_wait + 2 * retry_timeout <= ttl`) leaves more than this; a smaller one would stop writes between two questions.
+const LEASE_MIN: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {
@@ -221,7 +284,7 @@ mod tests {
         agents.hurry(now + Duration::from_secs(1));
         assert_eq!(agents.start(now + Duration::from_secs(1)), Some(0));
         agents.told(0, now + Duration::from_secs(2), LASTS, Err("connection refused".into()));
-        assert_eq!(agents.counts(), (3, 2, Some(&"connection refused".into())));
+        assert_eq!(agents.counts(), (3, 2, Some("a:8008: connection refused".to_owned())));
         assert_eq!(agents.member_of(2), Some("c:5432"));
         assert_eq!(agents.name_of("b:5432").map(|name| &**name), Some("b"));
         assert_eq!(agents.place_of("b"), Some("b:5432"));

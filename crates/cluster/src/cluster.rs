@@ -36,7 +36,9 @@ pub struct Cluster {
     /// Members that accept writes without being the primary, of which that has been told.
     told_fenced: BTreeSet<usize>,
     told_foreign: BTreeSet<usize>,
+    told_denied: BTreeSet<usize>,
     has_told_stranger: bool,
+    has_told_no_lease: bool,
     /// When the primary has changed last.
     changes: VecDeque<Time>,
 }
@@ -58,7 +60,9 @@ impl Cluster {
             switchover: None,
             told_fenced: BTreeSet::new(),
             told_foreign: BTreeSet::new(),
+            told_denied: BTreeSet::new(),
             has_told_stranger: false,
+            has_told_no_lease: false,
             changes: VecDeque::new(),
         }
     }
@@ -66,6 +70,17 @@ impl Cluster {
     /// Applies changed settings that do not concern the members.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = terms;
+    }
+
+    /// Takes over what another machine has found out about the same cluster, so that a changed list of hosts forgets neither the newest
+    /// timeline nor when the lock was confirmed.
+    pub fn succeed(&mut self, now: Time, former: &Self) {
+        let primary = former.primary().and_then(|name| self.members.iter().position(|member| member.name() == name));
+        (self.system, self.timeline) = (former.system, former.timeline);
+        (self.primary, self.primary_since) = (primary, former.primary_since);
+        self.without_since = Some(now);
+        self.agents.succeed(&former.agents);
+        self.gate = former.gate.clone();
     }
 
     /// Handles an event.
@@ -103,7 +118,7 @@ impl Cluster {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let members = self.members.iter().filter(|member| member.under_way.is_none()).map(|member| member.due);
-        let lease = self.lease_ends().filter(|_| self.gate != Gate::Fenced && self.terms.is_fencing);
+        let lease = self.lease_ends().filter(|_| matches!(self.gate, Gate::Only(_)) && self.terms.is_fencing);
         let switchover = self.switchover.as_ref().map(Switchover::deadline);
         members.chain(self.agents.next_deadline()).chain(lease).chain(switchover).min()
     }
@@ -136,7 +151,7 @@ impl Cluster {
         match report {
             _ if self.system.is_some_and(|system| system != report.system) => MemberRole::Foreign,
             Report { in_recovery: true, .. } => MemberRole::Replica,
-            _ if self.primary == Some(place) && self.gate != Gate::Fenced => MemberRole::Primary,
+            _ if self.primary == Some(place) => MemberRole::Primary,
             _ if self.primary.is_none() => MemberRole::Unknown,
             _ => MemberRole::Fenced,
         }
@@ -164,7 +179,7 @@ impl Cluster {
 
     /// How many agents there are, how many have answered, and the last error.
     #[must_use]
-    pub fn agents(&self) -> (usize, usize, Option<&Arc<str>>) {
+    pub fn agents(&self) -> (usize, usize, Option<String>) {
         self.agents.counts()
     }
 
@@ -181,7 +196,8 @@ impl Cluster {
     }
 
     fn is_checked(&mut self, now: Time, place: usize, outcome: Checked) {
-        let interval = self.interval(now);
+        let is_denied = matches!(outcome, Checked::Denied(_));
+        let interval = if is_denied { self.terms.check_interval } else { self.interval(now) };
         let Some(member) = self.members.get_mut(place) else { return };
         let asked = member.under_way.unwrap_or(now);
         member.is_checked(now, outcome);
@@ -195,7 +211,28 @@ impl Cluster {
 
     /// Until when the primary surely holds the leader lock.
     fn lease_ends(&self) -> Option<Time> {
-        self.agents.lease_of(self.primary()?)
+        self.agents.lease_of(self.primary()?, self.primary_since)
+    }
+
+    /// Why clients must not write at the primary any more, if so.
+    fn danger(&self, now: Time) -> Option<String> {
+        let primary = self.primary()?;
+        if let Some(Some(leader)) = self.agents.leader(now, self.answer_lasts())
+            && *leader != **primary
+            && !self.is_beside_the_point(primary, leader, now)
+        {
+            return Some(format!("Patroni names another leader, {leader}"));
+        }
+        let is_over = self.terms.is_fencing && self.lease_ends().is_some_and(|ends| ends <= now);
+        is_over.then(|| {
+            format!("Patroni on the primary {primary} has not confirmed its leader lock, which may have run out")
+        })
+    }
+
+    /// Whether the agents' names for hosts have nothing to do with ours, so that the leader that they name says nothing about a member.
+    fn is_beside_the_point(&self, member: &str, leader: &str, now: Time) -> bool {
+        let is_ours = self.members.iter().any(|member| **member.name() == *leader);
+        !is_ours && !self.agents.knows(member, now, self.answer_lasts())
     }
 
     /// The time until a member is checked again.
@@ -218,7 +255,8 @@ impl Cluster {
         let Some(most) = systems.iter().rev().copied().max_by_key(|system| count(*system)) else { return };
         match self.system {
             Some(system) if systems.contains(&system) => {}
-            Some(_) if count(most) < systems.len() => {}
+            // That of most members, whether they answer or not: a foreign host must not take the place of those that restart.
+            Some(_) if count(most) * 2 <= self.members.len() => {}
             Some(system) => {
                 tell(out, true, format!("the members have another system identifier: {most} instead of {system}"));
                 (self.system, self.primary, self.timeline) = (Some(most), None, 0);
@@ -247,11 +285,10 @@ impl Cluster {
     /// The member that proves to be the primary.
     fn proved(&self, now: Time) -> Option<usize> {
         let leader = self.agents.leader(now, self.answer_lasts());
-        let is_known = |place: &str| self.members.iter().any(|member| **member.name() == *place);
         let agrees = |member: &Member| match leader {
             None => true,
             Some(None) => false,
-            Some(Some(place)) => **member.name() == *place || !is_known(place),
+            Some(Some(place)) => **member.name() == *place || self.is_beside_the_point(member.name(), place, now),
         };
         let fits = |place: &usize| {
             let member = &self.members[*place];
@@ -313,6 +350,32 @@ impl Cluster {
             (None, Some(_)) => {}
         }
         self.tell_strangers(now, proved, out);
+        self.tell_unchecked(now, out);
+    }
+
+    /// Tells of hosts that cannot be checked, and of a primary whose lease is not known.
+    fn tell_unchecked(&mut self, now: Time, out: &mut Vec<Command>) {
+        for (place, member) in self.members.iter().enumerate() {
+            match member.error().filter(|_| member.is_denied()) {
+                None => drop(self.told_denied.remove(&place)),
+                Some(why) if self.told_denied.insert(place) => {
+                    tell(out, true, format!("host {} cannot be checked: {why}", member.name()));
+                }
+                Some(_) => {}
+            }
+        }
+        let is_unknown = self.terms.is_fencing
+            && self.without_since.is_none()
+            && now.since(self.primary_since) > self.answer_lasts()
+            && self.primary().is_some_and(|primary| self.agents.has_none_for(primary));
+        if is_unknown && !self.has_told_no_lease {
+            let primary = self.primary().cloned().unwrap_or_default();
+            let text = format!(
+                "no interface of patroni= belongs to the primary {primary}, so writes will not stop when its lock runs out: hosts= must name the members as Patroni does"
+            );
+            tell(out, true, text);
+        }
+        self.has_told_no_lease = is_unknown;
     }
 
     /// Why a member is not proved to be the primary.
@@ -347,14 +410,10 @@ impl Cluster {
             }
         }
         let leader = self.agents.leader(now, self.answer_lasts()).flatten();
-        let is_known = |leader: &str| self.members.iter().any(|member| **member.name() == *leader);
-        let stranger = leader.filter(|leader| !is_known(leader));
+        let is_ours = |place: &str| self.members.iter().any(|member| **member.name() == *place);
+        let stranger = leader.filter(|leader| !is_ours(leader));
         if let Some(leader) = stranger.filter(|_| !self.has_told_stranger) {
-            tell(
-                out,
-                true,
-                format!("Patroni names a leader that is not among hosts=: {leader}; its word is not heeded"),
-            );
+            tell(out, true, format!("Patroni names a leader that is not among hosts=: {leader}"));
         }
         self.has_told_stranger = stranger.is_some();
     }
@@ -425,6 +484,10 @@ impl Cluster {
         if self.agents.are_there() && self.agents.name_of(name).is_none() {
             return Err(format!("Patroni does not know host {name}"));
         }
+        if !self.agents.are_there() && !member.report().is_some_and(|report| report.can_promote) {
+            let grant = "GRANT EXECUTE ON FUNCTION pg_catalog.pg_promote";
+            return Err(format!("the user of the cluster may not promote host {name} ({grant})"));
+        }
         let received = member.report().map_or(0, |report| report.received);
         let written = self.members[from].report().map_or(0, |report| report.replayed);
         match written.saturating_sub(received) {
@@ -438,9 +501,13 @@ impl Cluster {
     /// Continues a switchover.
     fn go_on(&mut self, now: Time, mut next: Option<Move>, out: &mut Vec<Command>) {
         let primary = self.primary.filter(|_| self.without_since.is_none());
+        let danger = self.danger(now);
         loop {
             let Some(switchover) = &mut self.switchover else { return };
             let (from, to) = (switchover.from, switchover.to);
+            if let Some(why) = danger.as_ref().filter(|_| !switchover.is_handed_over()) {
+                next = Some(Move::Over(Err(why.clone())));
+            }
             let drained = switchover.drained_since();
             let source = drained.and_then(|since| self.members[from].report_since(since));
             let target = self.members[to].report();
@@ -488,10 +555,11 @@ impl Cluster {
     /// Tells where clients may write, if that has changed.
     fn set_gate(&mut self, now: Time, out: &mut Vec<Command>) {
         let is_held = self.switchover.as_ref().is_some_and(|switchover| switchover.held().is_some());
-        let is_fenced = self.terms.is_fencing && self.lease_ends().is_some_and(|ends| ends <= now);
+        let danger = self.danger(now);
+
         let gate = match self.primary() {
             _ if is_held => Gate::Held,
-            _ if is_fenced => Gate::Fenced,
+            _ if danger.is_some() => Gate::Fenced,
             Some(name) => Gate::Only(Arc::clone(name)),
             None => Gate::Any,
         };
@@ -501,14 +569,10 @@ impl Cluster {
         let was_fenced = self.gate == Gate::Fenced;
         self.gate = gate.clone();
         if gate == Gate::Fenced {
-            let name = self.primary().cloned().unwrap_or_default();
-            let text = format!(
-                "writes are stopped: Patroni on the primary {name} has not confirmed its leader lock, which may have run out"
-            );
-            tell(out, true, text);
+            tell(out, true, format!("writes are stopped: {}", danger.unwrap_or_default()));
             self.hurry(now);
         } else if was_fenced {
-            tell(out, false, "writes go on: the primary holds the leader lock".to_owned());
+            tell(out, false, "writes go on".to_owned());
         }
         out.push(Command::Gate(gate));
     }

@@ -21,6 +21,8 @@ pub struct Report {
     pub replayed: u64,
     /// The position up to which a standby has received the log.
     pub received: u64,
+    /// Whether the user who asks may promote it (`pg_promote`).
+    pub can_promote: bool,
     /// How long ago the last transaction that it has replayed was committed; `None` on a primary, and on a standby that has replayed
     /// everything.
     pub delay: Option<Duration>,
@@ -31,8 +33,12 @@ pub struct Report {
 pub enum Checked {
     /// The host has answered.
     Answered(Report),
-    /// The host is there, but PostgreSQL accepts no session, or has ended it.
+    /// The host is there, and PostgreSQL does not run: it refuses connections.
+    Down(Arc<str>),
+    /// PostgreSQL accepts no session for now, or has ended it.
     Refused(Arc<str>),
+    /// PostgreSQL does not let the user in who asks: a password, a right, or a database is missing.
+    Denied(Arc<str>),
     /// There was no answer in time.
     Silent,
 }
@@ -76,6 +82,10 @@ pub struct Member {
     error: Option<Arc<str>>,
     /// When the last question had been put, answered or not.
     last_asked: Option<Time>,
+    /// Whether the last check has shown that PostgreSQL does not run there.
+    is_down: bool,
+    /// Whether the user who asks was not let in.
+    is_denied: bool,
     /// How many checks in a row have had no answer, and since when.
     silences: u32,
     silent_since: Option<Time>,
@@ -87,19 +97,34 @@ pub struct Member {
 impl Member {
     pub(crate) fn new(name: Arc<str>, due: Time) -> Self {
         let (report, asked, error, last_asked) = (None, None, None, None);
-        Self { name, report, asked, error, last_asked, silences: 0, silent_since: None, due, under_way: None }
+        let (is_down, is_denied) = (false, false);
+        Self {
+            name,
+            report,
+            asked,
+            error,
+            last_asked,
+            is_down,
+            is_denied,
+            silences: 0,
+            silent_since: None,
+            due,
+            under_way: None,
+        }
     }
 
     /// Notes the outcome of the check that is under way.
     pub(crate) fn is_checked(&mut self, now: Time, outcome: Checked) {
         let asked = self.under_way.take().unwrap_or(now);
         self.last_asked = Some(asked);
+        self.is_down = matches!(outcome, Checked::Down(_));
+        self.is_denied = matches!(outcome, Checked::Denied(_));
         match outcome {
             Checked::Answered(report) => {
                 (self.report, self.asked, self.error) = (Some(report), Some(asked), None);
                 (self.silences, self.silent_since) = (0, None);
             }
-            Checked::Refused(why) => {
+            Checked::Down(why) | Checked::Refused(why) | Checked::Denied(why) => {
                 (self.report, self.error) = (None, Some(why));
                 (self.silences, self.silent_since) = (0, None);
             }
@@ -131,9 +156,18 @@ impl Member {
         self.error.as_ref()
     }
 
-    /// Whether it accepts no writes, as a question put after this time has shown.
+    /// Whether it accepts no writes, as a question put after this time has shown: nobody listens, it is in recovery, or it is silent. Any
+    /// other error may come from a server that runs.
     pub(crate) fn is_down_since(&self, time: Time) -> bool {
-        self.last_asked.is_some_and(|asked| asked > time) && self.report.is_none_or(|report| report.in_recovery)
+        let is_silent = self.silences > 0 && self.report.is_none();
+        let is_standby = self.report.is_some_and(|report| report.in_recovery);
+        self.last_asked.is_some_and(|asked| asked > time) && (self.is_down || is_silent || is_standby)
+    }
+
+    /// Whether the user who asks was not let in, which time does not change.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        self.is_denied
     }
 
     /// Its answer to a question put after this time.

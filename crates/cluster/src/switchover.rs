@@ -141,6 +141,11 @@ impl Switchover {
         Self { from, to, has_agents, step, until, began: now, held, held_until, has_ended_loans, notes }
     }
 
+    /// Whether the role may have been handed over, so that there is no way back.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        matches!(self.step, Step::HandOver | Step::AwaitDown(_) | Step::Promote | Step::Verify)
+    }
+
     /// Whether clients are held, and since when.
     pub(crate) fn held(&self) -> Option<Time> {
         self.held
@@ -169,7 +174,12 @@ impl Switchover {
 
     /// When it has to be looked at if nothing happens before.
     pub(crate) fn deadline(&self) -> Time {
-        self.held_until.map_or(self.until, |held| held.min(self.until))
+        self.held_until.filter(|_| !self.must_finish()).map_or(self.until, |held| held.min(self.until))
+    }
+
+    /// Whether the primary is being demoted by us: then the target has to be promoted, however long that takes.
+    fn must_finish(&self) -> bool {
+        !self.has_agents && self.is_handed_over()
     }
 
     /// What is being done, in words.
@@ -191,6 +201,7 @@ impl Switchover {
     pub(crate) fn hear(&mut self, now: Time, patience: Patience, outcome: Outcome) -> Option<Move> {
         let failed = |step: &str, why: &Arc<str>| Some(Move::Over(Err(format!("{step}: {why}"))));
         match (self.step, outcome) {
+            (_, Outcome::Canceled) if self.must_finish() => None,
             (_, Outcome::Canceled) => Some(Move::Over(Err("canceled".to_owned()))),
             (Step::Checkpoint, Outcome::Checkpointed(written)) => {
                 if let Err(why) = written {
@@ -212,12 +223,12 @@ impl Switchover {
                 None
             }
             (Step::HandOver, Outcome::HandedOver(Ok(()))) => {
-                self.enter(Step::AwaitDown(now), now + patience.hold);
+                self.enter(Step::AwaitDown(now), now + FINISH_MAX);
                 None
             }
             (Step::Promote, Outcome::Promoted(Err(why))) => failed("the target was not promoted", &why),
             (Step::Promote, Outcome::Promoted(Ok(()))) => {
-                self.enter(Step::Verify, now + patience.hold);
+                self.enter(Step::Verify, now + FINISH_MAX);
                 None
             }
             _ => None,
@@ -226,24 +237,30 @@ impl Switchover {
 
     /// What follows from the answers of the members and from the time.
     pub(crate) fn look(&mut self, now: Time, sight: Sight<'_>) -> Option<Move> {
-        let is_handed_over = matches!(self.step, Step::HandOver | Step::AwaitDown(_) | Step::Promote | Step::Verify);
-        if is_handed_over && sight.primary == Some(self.to) {
-            return Some(Move::Over(Ok(self.summary(now))));
+        match sight.primary {
+            Some(primary) if primary == self.to && self.is_handed_over() => {
+                return Some(Move::Over(Ok(self.summary(now))));
+            }
+            Some(primary) if primary != self.from => {
+                return Some(Move::Over(Err("another member has become the primary meanwhile".to_owned())));
+            }
+            _ => {}
         }
         if let Step::CatchUp(since, position) = self.step {
             let position = position.or(sight.source.map(|report| report.replayed));
             self.step = Step::CatchUp(since, position);
             if position.zip(sight.target).is_some_and(|(written, target)| target.replayed >= end_of_record(written)) {
                 // All that is left of the time that clients may be held for.
-                self.enter(Step::HandOver, self.held_until.unwrap_or(now + CATCH_UP_MAX));
+                let until = if self.has_agents { self.held_until } else { Some(now + FINISH_MAX) };
+                self.enter(Step::HandOver, until.unwrap_or(now + CATCH_UP_MAX));
                 return Some(if self.has_agents { Move::AskAgents } else { Move::Demote });
             }
         }
         if matches!(self.step, Step::AwaitDown(_)) && sight.is_source_down {
-            self.enter(Step::Promote, self.held_until.unwrap_or(now + CATCH_UP_MAX));
+            self.enter(Step::Promote, now + FINISH_MAX);
             return Some(Move::Promote);
         }
-        if self.held_until.is_some_and(|until| until <= now) {
+        if !self.must_finish() && self.held_until.is_some_and(|until| until <= now) {
             return Some(Move::Over(Err(format!("hold_timeout is over, it waited for {}", self.words()))));
         }
         if self.until > now {
@@ -293,6 +310,8 @@ const PAGE_HEADER_MAX: u64 = 40;
 const CHECKPOINT_MAX: Duration = Duration::from_secs(300);
 /// Nothing is written meanwhile but by clients that do not come through us.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
+/// How long each step may take once the primary is being demoted by us: clients have no other primary to go on at.
+const FINISH_MAX: Duration = Duration::from_secs(600);
 /// Servers whose clients were ended are closed at once.
 const END_LOANS_MAX: Duration = Duration::from_secs(2);
 

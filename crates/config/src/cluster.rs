@@ -219,7 +219,7 @@ pub(crate) const CLUSTER_KEYS: &[&str] = &[
     "lease_fencing",
 ];
 
-const CHECKED_BY: &str = "it checks the hosts; a role with LOGIN and pg_monitor is enough";
+const CHECKED_BY: &str = "it checks the hosts, for which a role with LOGIN is enough";
 /// More members than any cluster has.
 const HOSTS_MAX: usize = 32;
 

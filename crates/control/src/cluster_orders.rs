@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::WorkerId;
-use cluster::{Event, Gate, News};
+use cluster::{Event, Gate, News, Summary};
 use pool::ClientKey;
 use reactor::Level;
 use worker::letters::{Order as Task, ToWorker};
@@ -32,14 +32,16 @@ impl<S> Control<S> {
 
     /// New settings are in force: their clusters are watched.
     pub(crate) fn heed_clusters(&mut self) {
-        let changed = self.clusters.heed(self.hands.now.time, &self.hands.active.settings);
+        let changed: Vec<Arc<str>> = self.switchovers.keys().cloned().collect();
         for cluster in &changed {
-            self.forget_drain(cluster);
-            if let Some(asker) = self.switchovers.remove(cluster) {
-                self.refuse(asker, failed("the cluster has changed in the configuration"));
+            if self.clusters.is_as_in(cluster, &self.hands.active.settings) {
+                continue;
             }
+            // One that cannot be called off any more is carried through, and the new settings are heeded then.
+            let deeds = self.clusters.happens_to(self.hands.now.time, cluster, Event::Cancel);
+            self.do_for_cluster(cluster, deeds);
         }
-        // What was decided for other hosts holds no longer; a machine that is new decides anew.
+        let changed = self.clusters.heed(self.hands.now.time, &self.hands.active.settings);
         if changed.iter().any(|cluster| self.hands.active.standing.gate(cluster).is_some()) {
             self.change_standing(|standing| standing.forget_gates(&changed));
         }
@@ -67,15 +69,20 @@ impl<S> Control<S> {
                 Deed::Drain(id) => self.give(&Task::AwaitDrained(Arc::clone(cluster)), TaskPurpose::Drain(id)),
                 Deed::EndLoans => self.give(&Task::EndLoans(Arc::clone(cluster)), TaskPurpose::EndLoans),
                 Deed::Tell(news) => self.tell_of_cluster(cluster, &news),
-                Deed::SwitchedOver(outcome) => {
-                    self.forget_drain(cluster);
-                    let Some(asker) = self.switchovers.remove(cluster) else { continue };
-                    match outcome {
-                        Ok(summary) => self.answer(asker, Answer::noted("SWITCHOVER", summary.to_string())),
-                        Err(why) => self.refuse(asker, failed(&why)),
-                    }
-                }
+                Deed::SwitchedOver(outcome) => self.switched_over(cluster, outcome),
             }
+        }
+    }
+
+    fn switched_over(&mut self, cluster: &Arc<str>, outcome: Result<Summary, String>) {
+        self.forget_drain(cluster);
+        match (self.switchovers.remove(cluster), outcome) {
+            (Some(asker), Ok(summary)) => self.answer(asker, Answer::noted("SWITCHOVER", summary.to_string())),
+            (Some(asker), Err(why)) => self.refuse(asker, failed(&why)),
+            (None, _) => {}
+        }
+        if !self.clusters.is_as_in(cluster, &self.hands.active.settings) {
+            self.heed_clusters();
         }
     }
 
@@ -111,7 +118,7 @@ impl<S> Control<S> {
         to: Option<Arc<str>>,
     ) -> Result<(), Refusal> {
         let cluster = self.clusters.find(cluster).map_err(Refusal::new)?;
-        if self.switchovers.contains_key(&cluster) {
+        if self.clusters.is_busy(&cluster) {
             return Err(failed("another switchover of the cluster is in progress"));
         }
         self.switchovers.insert(Arc::clone(&cluster), asker);
@@ -199,8 +206,8 @@ mod tests {
     const CLUSTER: &str = "[clusters]\nmain = hosts=a,b user=u demote_command=true\n[databases]\nrw = cluster=main\n";
 
     fn report(in_recovery: bool, timeline: u32) -> Checked {
-        let (system, replayed, received, delay) = (7, 100, 100, None);
-        Checked::Answered(Report { in_recovery, system, timeline, replayed, received, delay })
+        let (system, replayed, received, can_promote, delay) = (7, 100, 100, true, None);
+        Checked::Answered(Report { in_recovery, system, timeline, replayed, received, can_promote, delay })
     }
 
     /// Answers all questions about the cluster: `a` is the primary.
@@ -252,7 +259,7 @@ mod tests {
         drop(test.letters(0));
         test.rewrite("ini", CLUSTER, "");
         test.happens(crate::Event::Signal(crate::Signal::Hangup));
-        assert!(told(&test).contains("no switchover: the cluster has changed in the configuration"));
+        assert!(told(&test).contains("no switchover: canceled"));
         assert_eq!(test.control.hands.active.standing.gate("main"), None);
         assert_eq!(test.control.clusters.next_deadline(), None);
     }

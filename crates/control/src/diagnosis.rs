@@ -231,7 +231,8 @@ fn reason(
             return (Cause::Paused, format!("the database is paused (PAUSE or KILL), and RESUME {database} ends that"));
         }
         Some(WaitReason::Held) => {
-            let text = "clients are held while the primary changes or restarts (SHOW CLUSTERS, HOLD)";
+            let text =
+                "clients are held: the primary changes or restarts, or may be none any more (SHOW CLUSTERS, HOLD)";
             return (Cause::Held, text.to_owned());
         }
         Some(WaitReason::Unreachable) => {

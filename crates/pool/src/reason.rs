@@ -19,7 +19,7 @@ pub enum WaitReason {
     Unreachable,
     /// An operator has paused the database, or all databases.
     Paused,
-    /// Clients of the database are held, for a switchover or a restart of its primary.
+    /// Clients of the database are held: its primary changes or restarts, or may be none any more.
     Held,
 }
 
@@ -59,7 +59,7 @@ impl WaitReason {
             Self::Dialing => "a server is being opened",
             Self::Unreachable => "the last login at the host failed",
             Self::Paused => "the pool is paused",
-            Self::Held => "clients are held while the primary changes or restarts",
+            Self::Held => "clients are held: the primary changes or restarts, or may be none any more",
         }
     }
 }

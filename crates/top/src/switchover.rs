@@ -103,7 +103,8 @@ Usage: trunkline switchover [OPTION]... [URL | CONNINFO | CONFIG_FILE]
 
 Makes another member of a cluster its primary, while the clients of the pooler are held: they notice a pause, and no error.
 The order is given to the console of a running pooler, as one of admin_users; the exit status is 0 when the new primary
-accepts writes. If a step fails, clients go on at the old primary. Ctrl-C gives up.
+accepts writes. If a step fails, clients go on at whichever host proves to be the primary. Ctrl-C gives up, unless the
+primary is being demoted by demote_command: that is carried through.
 
 Which switchover:
       --cluster NAME    a cluster of [clusters] (not needed if there is only one)

@@ -61,30 +61,55 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// Has the clusters of these settings watched, and no others. Returns the clusters whose machines are new or gone.
+    /// Has the clusters of these settings watched, and no others. A machine that takes the place of another
+    /// knows what that has found out. Returns the clusters that are gone.
     pub(crate) fn heed(&mut self, now: Time, settings: &Settings) -> Vec<Arc<str>> {
         let clusters = &settings.clusters;
-        let mut changed: Vec<Arc<str>> =
-            self.running.keys().filter(|name| !clusters.contains_key(*name)).cloned().collect();
-        self.running.retain(|name, _| clusters.contains_key(name));
+        // A switchover that has been handed over is carried through, whatever the configuration says meanwhile.
+        let is_busy = |running: &Running| running.machine.waits_for().is_some();
+        let is_gone = |name: &Arc<str>, running: &Running| !clusters.contains_key(name) && !is_busy(running);
+        let gone: Vec<Arc<str>> = self
+            .running
+            .iter()
+            .filter(|(name, running)| is_gone(name, running))
+            .map(|(name, _)| name.clone())
+            .collect();
+        self.running.retain(|name, _| !gone.contains(name));
         for (name, new) in clusters {
             match self.running.get_mut(name) {
                 Some(running) if running.settings.is_checked_like(new) => {
                     running.settings = Arc::clone(new);
                     running.machine.set_terms(terms_of(new));
                 }
-                _ => {
+                Some(running) if is_busy(running) => {}
+                former => {
                     self.numbers += 1;
                     let id = MachineId { cluster: Arc::clone(name), number: self.numbers };
                     let members = new.hosts_with_ports().map(|(host, port)| host.at(port).into()).collect();
                     let agents = new.patroni.iter().map(|agent| agent.authority().into()).collect();
-                    let machine = Cluster::new(now, terms_of(new), members, agents);
+                    let mut machine = Cluster::new(now, terms_of(new), members, agents);
+                    if let Some(former) = former {
+                        machine.succeed(now, &former.machine);
+                    }
                     self.running.insert(Arc::clone(name), Running { settings: Arc::clone(new), id, machine });
-                    changed.push(Arc::clone(name));
                 }
             }
         }
-        changed
+        gone
+    }
+
+    /// Whether a cluster is watched as these settings say.
+    pub(crate) fn is_as_in(&self, cluster: &str, settings: &Settings) -> bool {
+        match (self.running.get(cluster), settings.clusters.get(cluster)) {
+            (Some(running), Some(new)) => running.settings.is_checked_like(new),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a switchover of a cluster is under way.
+    pub(crate) fn is_busy(&self, cluster: &str) -> bool {
+        self.running.get(cluster).is_some_and(|running| running.machine.waits_for().is_some())
     }
 
     /// Tells a machine of an event. Returns what is to be done for it.

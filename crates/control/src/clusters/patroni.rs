@@ -25,14 +25,13 @@ use crate::http_client::{HttpConnection, HttpReply, demand, plain};
 /// Why there is no answer, in words.
 pub(super) async fn ask(cluster: Arc<Cluster>, agent: usize) -> Result<AgentAnswer, String> {
     let interface = Interface::of(cluster, agent).await?;
-    // The lock is asked for first: its confirmation counts from the time at which the question was put.
+    // The lock is asked for first: its confirmation counts from the time at which the question was put. Each answer counts by itself:
+    // without its store Patroni may still say that it holds the lock, but not who else is there.
     let leader = interface.send(Method::GET, "/leader", None).await?;
-    let view = interface.send(Method::GET, "/cluster", None).await?;
-    let config = interface.send(Method::GET, "/config", None).await?;
-    let view = json_of("/cluster", &view)?;
-    // Without a configuration in its store Patroni answers 404; it works with the values of its own file then.
-    let config = json_of("/config", &config).unwrap_or_default();
-    answer(leader.status == StatusCode::OK, &view, &config)
+    let view = interface.send(Method::GET, "/cluster", None).await.and_then(|reply| json_of("/cluster", &reply));
+    let config = interface.send(Method::GET, "/config", None).await.and_then(|reply| json_of("/config", &reply));
+    let own = serde_json::from_slice(&leader.body).unwrap_or_default();
+    Ok(answer(leader.status == StatusCode::OK, &own, &view.unwrap_or_default(), &config.unwrap_or_default()))
 }
 
 /// Has an agent switch over.
@@ -98,13 +97,18 @@ fn json_of(path: &str, reply: &HttpReply) -> Result<Value, String> {
     serde_json::from_slice(&reply.body).map_err(|_| format!("{path}: its answer cannot be read"))
 }
 
-/// Reads the answers of an agent.
-fn answer(holds_lock: bool, view: &Value, config: &Value) -> Result<AgentAnswer, String> {
-    let members = view["members"].as_array().ok_or("/cluster: its answer names no members")?;
-    let secs = |name: &str, default: u64| Duration::from_secs(config[name].as_u64().unwrap_or(default));
-    let is_paused = [view, config].iter().any(|answer| answer["pause"].as_bool().unwrap_or(false));
-    let members = members.iter().take(MEMBERS_MAX).filter_map(member).collect();
-    Ok(AgentAnswer { members, holds_lock, ttl: secs("ttl", 30), loop_wait: secs("loop_wait", 10), is_paused })
+/// Reads the answers of an agent to `/leader`, `/cluster` and `/config`; null stands for none.
+fn answer(holds_lock: bool, own: &Value, view: &Value, config: &Value) -> AgentAnswer {
+    let secs = |name: &str| Some(Duration::from_secs(config[name].as_u64()?.min(SECONDS_MAX)));
+    let is_paused = [own, view, config].iter().any(|answer| answer["pause"].as_bool().unwrap_or(false));
+    let members = view["members"].as_array().map_or(&[][..], Vec::as_slice);
+    AgentAnswer {
+        own: own["patroni"]["name"].as_str().map(|name| plain(name).into()),
+        holds_lock,
+        members: members.iter().take(MEMBERS_MAX).filter_map(member).collect(),
+        is_paused,
+        lock: secs("ttl").zip(secs("loop_wait")),
+    }
 }
 
 fn member(member: &Value) -> Option<AgentMember> {
@@ -114,10 +118,10 @@ fn member(member: &Value) -> Option<AgentMember> {
         Some(rest.split('/').next().unwrap_or_default().to_owned())
     });
     Some(AgentMember {
-        name: member["name"].as_str()?.into(),
+        name: plain(member["name"].as_str()?).into(),
         // A member that has not started yet has no address.
-        place: config::with_port(member["host"].as_str()?, port?),
-        agent,
+        place: config::with_port(&plain(member["host"].as_str()?), port?),
+        agent: agent.as_deref().map(plain),
         // A standby cluster has a leader, but no primary.
         is_leader: matches!(member["role"].as_str(), Some("leader" | "master" | "primary")),
         timeline: member["timeline"].as_u64().and_then(|timeline| u32::try_from(timeline).ok()).unwrap_or(0),
@@ -127,14 +131,16 @@ fn member(member: &Value) -> Option<AgentMember> {
 /// The size of a cluster of hundreds of members.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 const MEMBERS_MAX: usize = 1000;
+/// A day: more than any `ttl`.
+const SECONDS_MAX: u64 = 86_400;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(holds_lock: bool, view: &str, config: &str) -> Result<AgentAnswer, String> {
+    fn read(holds_lock: bool, view: &str, config: &str) -> AgentAnswer {
         let json = |text| serde_json::from_str::<Value>(text).expect("JSON");
-        answer(holds_lock, &json(view), &json(config))
+        answer(holds_lock, &json(r#"{"patroni": {"name": "n1"}}"#), &json(view), &json(config))
     }
 
     #[test]
@@ -145,9 +151,9 @@ mod tests {
                 {{"name": "n2", "role": "replica", "state": "streaming", "api_url": "https://[fd00::2]:8008/patroni", "host": "fd00::2", "port": 5433, "timeline": 3, "lag": 0}},
                 {{"name": "n3", "role": "replica", "state": "starting"}}], "scope": "main"}}"#
             );
-            let answer = read(true, &view, r#"{"ttl": 20, "loop_wait": 5, "retry_timeout": 5}"#).expect("an answer");
-            assert_eq!((answer.ttl, answer.loop_wait), (Duration::from_secs(20), Duration::from_secs(5)));
-            assert!(answer.holds_lock && !answer.is_paused);
+            let answer = read(true, &view, r#"{"ttl": 20, "loop_wait": 5, "retry_timeout": 5}"#);
+            assert_eq!(answer.lock, Some((Duration::from_secs(20), Duration::from_secs(5))));
+            assert!(answer.holds_lock && !answer.is_paused && answer.own == Some("n1".into()));
             let [first, second] = &answer.members[..] else { panic!("{answer:?}") };
             assert_eq!(
                 (&*first.name, &*first.place, first.is_leader, first.timeline),
@@ -162,16 +168,20 @@ mod tests {
     fn a_standby_cluster_has_no_primary_and_a_pause_is_seen() {
         let view =
             r#"{"members": [{"name": "n1", "role": "standby_leader", "host": "a", "port": 5432}], "pause": true}"#;
-        let answer = read(true, view, "{}").expect("an answer");
+        let answer = read(true, view, "{}");
         assert!(answer.is_paused && !answer.members[0].is_leader);
-        assert_eq!((answer.ttl, answer.loop_wait), (Duration::from_secs(30), Duration::from_secs(10)));
+        assert_eq!(answer.lock, None, "no time is guessed from an answer that has none");
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
-        assert!(read(false, "{}", "{}").is_err());
-        assert!(read(false, r#"{"members": 7}"#, "{}").is_err());
+    fn what_cannot_be_read_is_left_out() {
+        assert_eq!(read(true, "null", "null").members, []);
+        assert_eq!(read(false, r#"{"members": 7}"#, "{}").members, []);
         let odd = r#"{"members": [7, {"name": 1}, {"name": "a", "host": "h", "port": 70000}, {"name": "b", "host": "h", "port": "x"}]}"#;
-        assert_eq!(read(false, odd, r#"{"ttl": "x"}"#).map(|answer| answer.members), Ok(Vec::new()));
+        assert_eq!(read(false, odd, r#"{"ttl": "x"}"#).members, []);
+        let lock = read(false, "{}", r#"{"ttl": 18446744073709551615, "loop_wait": 18446744073709551615}"#).lock;
+        assert_eq!(lock, Some((Duration::from_secs(86_400), Duration::from_secs(86_400))));
+        let long = format!(r#"{{"members": [{{"name": "{}", "host": "h", "port": 1}}]}}"#, "x".repeat(5000));
+        assert!(read(false, &long, "{}").members[0].name.len() <= 200);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,15 +32,41 @@ pub(super) struct Session {
     _carried: JoinSet<()>,
 }
 
-/// Why a host has no answer, in words.
+/// Why a host has no answer.
 #[derive(Debug)]
-pub(super) struct Failed(pub(super) String);
+pub(super) struct Failed {
+    pub(super) kind: FailedKind,
+    pub(super) why: String,
+}
+
+/// What that says of the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FailedKind {
+    /// Nobody listens there.
+    Down,
+    /// It takes no sessions for now, or the session has ended.
+    Refused,
+    /// It does not let the user in.
+    Denied,
+}
+
+impl Failed {
+    fn refused(why: impl Into<String>) -> Self {
+        Self { kind: FailedKind::Refused, why: why.into() }
+    }
+
+    /// Of a connection that was not accepted.
+    fn connecting(error: &io::Error) -> Self {
+        let is_down = matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound);
+        Self { kind: if is_down { FailedKind::Down } else { FailedKind::Refused }, why: words_of(error) }
+    }
+}
 
 impl Session {
     /// Logs in at a host of a cluster.
     pub(super) async fn open(cluster: Arc<config::Cluster>, member: usize, means: Means) -> Result<Self, Failed> {
         let place = cluster.hosts_with_ports().nth(member).map(|(host, port)| (host.clone(), port));
-        let (host, port) = place.ok_or_else(|| Failed("the host is not there any more".to_owned()))?;
+        let (host, port) = place.ok_or_else(|| Failed::refused("the host is not there any more"))?;
         let received = Arc::new(AtomicUsize::new(0));
         let mut config = Config::new();
         config.user(&*cluster.user).dbname(&*cluster.dbname).application_name(APPLICATION_NAME);
@@ -59,12 +86,13 @@ impl Session {
             Host::Unix(_) | Host::Abstract(_) => String::new(),
         };
         let demand = means.demand.as_ref().filter(|_| mode != SslMode::Disable);
-        let secure = demand.map(|demand| Secure::with(demand.without_alpn(), &name)).transpose().map_err(Failed)?;
+        let secure =
+            demand.map(|demand| Secure::with(demand.without_alpn(), &name)).transpose().map_err(Failed::refused)?;
         let counter = Arc::clone(&received);
         let login = match host.socket_name(port) {
             Some(name) => {
                 let path = if matches!(host, Host::Abstract(_)) { format!("\0{name}") } else { name };
-                let stream = UnixStream::connect(path).await.map_err(|error| Failed(words_of(&error)))?;
+                let stream = UnixStream::connect(path).await.map_err(|error| Failed::connecting(&error))?;
                 log_in(config, stream, counter, secure)
             }
             None => log_in(config, connect(host, port, means.resolver).await?, counter, secure),
@@ -81,7 +109,7 @@ impl Session {
             SimpleQueryMessage::Row(row) => read(row),
             _ => None,
         });
-        row.ok_or_else(|| Failed("its answer cannot be read".to_owned()))
+        row.ok_or_else(|| Failed::refused("its answer cannot be read"))
     }
 
     /// Runs a statement.
@@ -120,18 +148,18 @@ async fn connect(host: Host, port: u16, resolver: Option<Arc<Resolver>>) -> Resu
                 Some(resolver) => resolver.addresses(name).await,
                 None => names::look_up(name).await,
             };
-            found.map_err(|why| Failed(why.to_string()))?.all
+            found.map_err(|why| Failed::refused(&*why))?.all
         }
         Host::Unix(_) | Host::Abstract(_) => Vec::new(),
     };
-    let mut failed = Failed("the name has no address".to_owned());
+    let mut failed = Failed::refused("the name has no address");
     for address in addresses {
         match TcpStream::connect((address, port)).await {
             Ok(stream) => {
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Err(error) => failed = Failed(words_of(&error)),
+            Err(error) => failed = Failed::connecting(&error),
         }
     }
     Err(failed)
@@ -139,10 +167,12 @@ async fn connect(host: Host, port: u16, resolver: Option<Arc<Resolver>>) -> Resu
 
 /// The error of a server, or of the connection.
 fn words(error: &Error) -> Failed {
-    match error.as_db_error() {
-        Some(error) => Failed(format!("{}: {}", error.severity(), error.message())),
-        None => Failed(error.to_string()),
-    }
+    let Some(error) = error.as_db_error() else { return Failed::refused(error.to_string()) };
+    // Class 28 is that of logins, 3D000 a database that is not there, 42501 a right that is missing (PostgreSQL, `errcodes.txt`).
+    let code = error.code().code();
+    let is_denied = code.starts_with("28") || ["3D000", "42501"].contains(&code);
+    let kind = if is_denied { FailedKind::Denied } else { FailedKind::Refused };
+    Failed { kind, why: format!("{}: {}", error.severity(), error.message()) }
 }
 
 /// Reads the answer to [`STATE`].
@@ -155,6 +185,7 @@ fn read(row: &SimpleQueryRow) -> Option<Report> {
         timeline: row.get(2)?.parse().ok()?,
         replayed: number(3)?,
         received: number(4)?,
+        can_promote: row.get(6)? == "t",
         delay: row.get(5).and_then(|secs| secs.parse().ok()).and_then(|secs| Duration::try_from_secs_f64(secs).ok()),
     })
 }
@@ -169,7 +200,8 @@ ELSE ('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_
 (CASE WHEN r THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn(), '0/0') \
 ELSE pg_catalog.pg_current_wal_insert_lsn() END - '0/0'::pg_lsn), \
 CASE WHEN r AND pg_catalog.pg_last_wal_receive_lsn() IS DISTINCT FROM pg_catalog.pg_last_wal_replay_lsn() \
-THEN extract(epoch FROM pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp()) END \
+THEN extract(epoch FROM pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp()) END, \
+coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_promote(boolean,integer)'), 'EXECUTE'), false) \
 FROM (SELECT pg_catalog.pg_is_in_recovery() AS r) AS s";
 
 const APPLICATION_NAME: &str = "trunkline checks";

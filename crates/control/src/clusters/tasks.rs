@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::MachineId;
 use super::patroni;
-use super::session::{Failed, Session};
+use super::session::{Failed, FailedKind, Session};
 use crate::http_client::plain;
 use crate::resolver::Resolver;
 
@@ -109,7 +109,7 @@ impl Sessions {
     }
 }
 
-/// Checks a host over an open connection, or a new one.
+/// Checks a host over an open connection, or a new one. The end of an old connection says nothing about the host.
 async fn check(
     open: Option<Session>,
     cluster: Arc<config::Cluster>,
@@ -117,16 +117,26 @@ async fn check(
     means: Means,
 ) -> (Option<Session>, Checked) {
     let checking = async {
-        let mut session = match open {
-            Some(session) => session,
-            None => Session::open(cluster, member, means).await?,
-        };
+        if let Some(mut session) = open
+            && let Ok(report) = session.report().await
+        {
+            return Ok::<_, Failed>((session, report));
+        }
+        let mut session = Session::open(cluster, member, means).await?;
         let report = session.report().await?;
-        Ok::<_, Failed>((session, report))
+        Ok((session, report))
     };
     match timeout(CHECK_MAX, checking).await {
         Ok(Ok((session, report))) => (Some(session), Checked::Answered(report)),
-        Ok(Err(Failed(why))) => (None, Checked::Refused(plain(&why).into())),
+        Ok(Err(Failed { kind, why })) => {
+            let why = plain(&why).into();
+            let outcome = match kind {
+                FailedKind::Down => Checked::Down(why),
+                FailedKind::Refused => Checked::Refused(why),
+                FailedKind::Denied => Checked::Denied(why),
+            };
+            (None, outcome)
+        }
         Err(_) => (None, Checked::Silent),
     }
 }
@@ -135,7 +145,7 @@ async fn check(
 async fn run(cluster: Arc<config::Cluster>, member: usize, means: Means, sql: &'static str) -> Result<(), Arc<str>> {
     let running = async { Session::open(cluster, member, means).await?.run(sql).await };
     match timeout(STEP_MAX, running).await {
-        Ok(done) => done.map_err(|Failed(why)| plain(&why).into()),
+        Ok(done) => done.map_err(|failed| plain(&failed.why).into()),
         Err(_) => Err(late(STEP_MAX)),
     }
 }

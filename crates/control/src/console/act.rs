@@ -233,7 +233,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     Entry { usage: "RELEASE <db>", doc: "Ends a hold." },
     Entry {
         usage: SWITCHOVER_USAGE,
-        doc: "Makes another member of a cluster its primary, while clients are held: a checkpoint, the end of open transactions, the replay of all that was written, then Patroni's switchover, or `demote_command` and a promotion. Completes when the new primary accepts writes; if a step fails, clients go on at the old one. Without a member, the one that has received most of the log is taken. A cancel request gives up. See [High availability](../operating/high-availability.md#a-planned-switchover).",
+        doc: "Makes another member of a cluster its primary, while clients are held: a checkpoint, the end of open transactions, the replay of all that was written, then Patroni's switchover, or `demote_command` and a promotion. Completes when the new primary accepts writes; if a step fails, clients go on at whichever host proves to be the primary. Without a member, the one that has received most of the log is taken. A cancel request gives up, unless `demote_command` runs already. See [High availability](../operating/high-availability.md#a-planned-switchover).",
     },
     Entry {
         usage: "SUSPEND",

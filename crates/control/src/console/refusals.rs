@@ -89,7 +89,7 @@ const CATALOG: &[Entry] = &[
     entry(
         "55000",
         "no switchover: {why}",
-        "The switchover could not begin, or a step has failed; clients go on at the primary as it was. The log tells each step.",
+        "The switchover could not begin, or a step has failed; clients go on at whichever host proves to be the primary. The log tells each step.",
     ),
     entry(
         "08P01",

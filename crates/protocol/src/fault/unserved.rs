@@ -58,7 +58,9 @@ impl Unserved {
                 format!("No server connection could be opened within {time}: {failure}")
             }
             WaitCause::Paused => format!("The pool is paused (PAUSE or KILL), and was not resumed within {time}"),
-            WaitCause::Held => format!("Clients are held while the primary changes or restarts, for {time} so far"),
+            WaitCause::Held => {
+                format!("Clients were held for {time}: the primary changes or restarts, or may be none any more")
+            }
             WaitCause::RateLimit => format!("A rate limit delayed the client for {time}"),
         };
         if !self.holders.is_empty() {
@@ -79,7 +81,7 @@ impl Unserved {
                 "The log of the pooler and SHOW WAITS on the console show how logins at the server end."
             }
             WaitCause::Paused => "RESUME on the console ends the pause.",
-            WaitCause::Held => "SHOW CLUSTERS on the console shows what is waited for. RELEASE ends a HOLD.",
+            WaitCause::Held => "SHOW CLUSTERS on the console shows why, if it is a cluster; RELEASE ends a HOLD.",
             WaitCause::RateLimit => "Look at SHOW RATE_LIMITS on the console.",
         }
     }

@@ -46,13 +46,11 @@ impl<I: Io> Worker<I> {
         let changed = entries.enumerate().filter_map(|(number, entry)| {
             let entry = entry?;
             let gate = is_new(&entry)?;
-            Some((number as u32, entry, gate))
+            Some((number as u32, gate))
         });
-        let changed: Vec<(u32, Arc<Database>, Gate)> = changed.collect();
-        for (number, entry, gate) in changed {
-            if gate != Gate::Held {
-                self.leave_other_hosts_than_primary(number, &entry);
-            }
+        let changed: Vec<(u32, Gate)> = changed.collect();
+        self.leave_other_hosts_than_primary();
+        for (number, gate) in changed {
             if matches!(gate, Gate::Only(_)) {
                 self.try_hosts_of(number);
             }
@@ -114,10 +112,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn leave_other_hosts_than_primary(&mut self, database: u32, entry: &Database) {
-        let ours = self.servers.iter().filter(|(_, server)| server.database == database);
+    /// Closes the servers of all databases that are not where their clients may write, whatever has changed: a gate, or a line.
+    fn leave_other_hosts_than_primary(&mut self) {
+        let is_left = |server: &Server| {
+            let entry = self.registry.databases[server.database as usize].entry.as_ref();
+            entry.is_some_and(|entry| !self.is_at_primary(server, entry))
+        };
         let left: Vec<ServerKey> =
-            ours.filter(|(_, server)| !self.is_at_primary(server, entry)).map(|(key, _)| key).collect();
+            self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
         for key in left {
             let Some(server) = self.servers.get(key) else { continue };
             match server.stage {

@@ -13,6 +13,7 @@ use base::Time;
 
 use crate::agents::{AgentAnswer, Agents};
 use crate::event::{Command, Event, Gate, News, State, Terms};
+use crate::identity::Identity;
 use crate::member::{Checked, Member, MemberRole, Report};
 use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
 
@@ -22,8 +23,7 @@ pub struct Cluster {
     terms: Terms,
     members: Vec<Member>,
     agents: Agents,
-    /// The identifier that its members have in common.
-    system: Option<u64>,
+    identity: Identity,
     /// The member that was the primary last, and the newest timeline of a primary.
     primary: Option<usize>,
     timeline: u32,
@@ -35,7 +35,6 @@ pub struct Cluster {
     switchover: Option<Switchover>,
     /// Members that accept writes without being the primary, of which that has been told.
     told_fenced: BTreeSet<usize>,
-    told_foreign: BTreeSet<usize>,
     told_denied: BTreeSet<usize>,
     has_told_stranger: bool,
     has_told_no_lease: bool,
@@ -51,7 +50,7 @@ impl Cluster {
             terms,
             members: members.into_iter().map(|name| Member::new(name, now)).collect(),
             agents: Agents::new(agents, now),
-            system: None,
+            identity: Identity::default(),
             primary: None,
             timeline: 0,
             without_since: Some(now),
@@ -59,7 +58,6 @@ impl Cluster {
             gate: Gate::Any,
             switchover: None,
             told_fenced: BTreeSet::new(),
-            told_foreign: BTreeSet::new(),
             told_denied: BTreeSet::new(),
             has_told_stranger: false,
             has_told_no_lease: false,
@@ -76,7 +74,7 @@ impl Cluster {
     /// timeline nor when the lock was confirmed.
     pub fn succeed(&mut self, now: Time, former: &Self) {
         let primary = former.primary().and_then(|name| self.members.iter().position(|member| member.name() == name));
-        (self.system, self.timeline) = (former.system, former.timeline);
+        (self.identity, self.timeline) = (former.identity.clone(), former.timeline);
         (self.primary, self.primary_since) = (primary, former.primary_since);
         self.without_since = Some(now);
         self.agents.succeed(&former.agents);
@@ -149,7 +147,7 @@ impl Cluster {
     pub fn role_of(&self, place: usize) -> MemberRole {
         let Some(report) = self.members.get(place).and_then(Member::report) else { return MemberRole::Unknown };
         match report {
-            _ if self.system.is_some_and(|system| system != report.system) => MemberRole::Foreign,
+            _ if self.identity.is_foreign(report.system) => MemberRole::Foreign,
             Report { in_recovery: true, .. } => MemberRole::Replica,
             _ if self.primary == Some(place) => MemberRole::Primary,
             _ if self.primary.is_none() => MemberRole::Unknown,
@@ -247,39 +245,13 @@ impl Cluster {
         (self.terms.check_interval * 3).max(ANSWER_LASTS_MIN)
     }
 
-    /// Finds out which identifier the members have in common: that of most of them. It stays while one member has it.
+    /// Finds out which host belongs to the cluster.
     fn agree_on_system(&mut self, out: &mut Vec<Command>) {
-        let is_answered = |member: &Member| member.report().is_some() || member.error().is_some();
-        let systems: Vec<u64> = self.members.iter().filter_map(|member| Some(member.report()?.system)).collect();
-        let count = |system: u64| systems.iter().filter(|other| **other == system).count();
-        let Some(most) = systems.iter().rev().copied().max_by_key(|system| count(*system)) else { return };
-        match self.system {
-            Some(system) if systems.contains(&system) => {}
-            // That of most members, whether they answer or not: a foreign host must not take the place of those that restart.
-            Some(_) if count(most) * 2 <= self.members.len() => {}
-            Some(system) => {
-                tell(out, true, format!("the members have another system identifier: {most} instead of {system}"));
-                (self.system, self.primary, self.timeline) = (Some(most), None, 0);
-            }
-            None if self.members.iter().all(is_answered) || count(most) * 2 > self.members.len() => {
-                self.system = Some(most);
-            }
-            None => {}
+        let mut news = Vec::new();
+        if self.identity.agree(&self.members, &mut news) {
+            (self.primary, self.timeline) = (None, 0);
         }
-        let Some(system) = self.system else { return };
-        for (place, member) in self.members.iter().enumerate() {
-            let Some(report) = member.report() else { continue };
-            if report.system == system {
-                self.told_foreign.remove(&place);
-            } else if self.told_foreign.insert(place) {
-                let other = report.system;
-                let text = format!(
-                    "host {} is not used: it belongs to another cluster (system identifier {other} instead of {system})",
-                    member.name()
-                );
-                tell(out, true, text);
-            }
-        }
+        out.extend(news.into_iter().map(Command::Tell));
     }
 
     /// The member that proves to be the primary.
@@ -293,7 +265,7 @@ impl Cluster {
         let fits = |place: &usize| {
             let member = &self.members[*place];
             member.report().is_some_and(|report| {
-                !report.in_recovery && Some(report.system) == self.system && report.timeline >= self.timeline
+                !report.in_recovery && self.identity.is_ours(report.system) && report.timeline >= self.timeline
             }) && agrees(member)
         };
         let timeline = |place: usize| self.members[place].report().map_or(0, |report| report.timeline);

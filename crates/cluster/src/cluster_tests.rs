@@ -358,6 +358,18 @@ fn a_foreign_host_does_not_take_the_place_of_members_that_restart() {
 }
 
 #[test]
+fn a_foreign_host_that_was_there_first_is_left_for_the_cluster() {
+    let mut play = Play::new(false);
+    let Checked::Answered(report) = primary(1, 10) else { unreachable!() };
+    play.answers = [refused(), Checked::Answered(Report { system: 99, ..report }), refused()];
+    play.passes(3_000);
+    assert_eq!(play.cluster.gate(), &Gate::Only("b:5432".into()));
+    (play.answers[0], play.answers[2]) = (primary(1, 900), replica(1, 900));
+    play.passes(3_000);
+    assert_eq!((play.cluster.gate(), play.cluster.role_of(1)), (&Gate::Only("a:5432".into()), MemberRole::Foreign));
+}
+
+#[test]
 fn what_an_agent_says_of_time_is_bounded() {
     let mut play = Play::steady(true);
     for view in play.views.iter_mut().flatten() {

@@ -9,6 +9,7 @@
 mod agents;
 mod cluster;
 mod event;
+mod identity;
 mod member;
 mod switchover;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tests::client::Client;
+use tests::message;
 use tests::patroni::Patroni;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
@@ -233,6 +234,36 @@ pub(crate) fn a_silent_primary_is_left_when_another_one_is_promoted(house: &Hous
     assert_eq!((&*unknown.error().code, unknown.status), ("08007", ' '), "{unknown:?}");
     assert_eq!(inside.query("insert into ledger values (3, 1)").error().code, "57P01");
     one.thaw();
+}
+
+pub(crate) fn no_server_stays_at_a_former_primary(house: &House) {
+    let (one, two) = pair(house);
+    // Its servers are not ready before this is over.
+    let slow = "slow = cluster=main dbname=postgres connect_query='select pg_sleep(3)'";
+    let joins = |line: &str| format!("joins = {line} dbname=postgres");
+    let ports = format!("host=127.0.0.1,127.0.0.1 port={},{}", one.port(), two.port());
+    let alone = joins(&format!("{ports} target_session_attrs=read-write"));
+    let line = format!("main = hosts=127.0.0.1,127.0.0.1 port={},{} user=u", one.port(), two.port());
+    let ini = |joins: &str| Ini::new(slow).database(joins).cluster(&line).set("pool_mode = transaction");
+    let pooler = house.start(&ini(&alone));
+    await_primary(&pooler, &one);
+    let mut joins_later = pooler.client("u", "joins");
+    assert_eq!(port(&mut joins_later), one.port());
+    let mut waits = pooler.knock();
+    waits.send(&message::startup(0, &[("user", "u"), ("database", "slow")]));
+    wait_until("the server has logged in", LIMIT, || {
+        one.value("select count(*) from pg_stat_activity where query = 'select pg_sleep(3)' and state = 'active'")
+            == "1"
+    });
+    // The former primary goes on as if nothing had happened.
+    two.promote();
+    await_primary(&pooler, &two);
+    let mut late = Client::finish_login(waits, LIMIT).expect("a login");
+    assert_eq!(port(&mut late), two.port(), "{}", pooler.log());
+    assert_eq!(port(&mut joins_later), one.port(), "a list of hosts knows no cluster");
+    pooler.rewrite(&ini(&joins("cluster=main")));
+    assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
+    assert_eq!(port(&mut joins_later), two.port());
 }
 
 pub(crate) fn a_hold_ends_by_release_or_by_itself(house: &House) {

@@ -252,6 +252,41 @@ mod tests {
     }
 
     #[test]
+    fn health_checks_of_a_cluster_are_answered_as_patroni_answers_them() {
+        use crate::HttpQuestion::{Primary, Replica};
+        let mut test = TestControl::new("health", 1, CLUSTER);
+        let mut asked = 0;
+        let mut ask = |test: &mut TestControl, question| {
+            asked += 1;
+            test.now.time = test.now.time + Duration::from_secs(1);
+            drop(test.letters(0));
+            test.happens(crate::Event::Http { number: asked, question });
+            let letters = test.letters(0);
+            let question = letters.iter().find_map(|letter| match letter {
+                ToWorker::Show { question, .. } => Some(*question),
+                _ => None,
+            });
+            let (from, snapshot) = (WorkerId(0), Box::default());
+            let question = question.expect("the workers are asked");
+            test.happens(crate::Event::Letter(ToControl::Shown { from, question, snapshot }));
+            let (number, answer) = test.control.next_http_answer().expect("an answer");
+            assert_eq!(number, asked);
+            (answer.status, String::from_utf8_lossy(&answer.body).trim().to_owned())
+        };
+        let primary = |cluster: Option<&str>| Primary { cluster: cluster.map(Into::into) };
+        assert_eq!(ask(&mut test, primary(None)), (503, "no primary: unknown".to_owned()));
+        answer_checks(&mut test);
+        assert_eq!(ask(&mut test, primary(Some("main"))), (200, "primary: a:5432".to_owned()));
+        assert_eq!(ask(&mut test, primary(Some("x"))), (404, "no such cluster: x".to_owned()));
+        let replica = |lag_max| Replica { cluster: None, lag_max };
+        assert_eq!(ask(&mut test, replica(None)), (200, "replica: b:5432".to_owned()));
+        assert_eq!(ask(&mut test, replica(Some(0))).0, 200);
+        test.says("SWITCHOVER");
+        answer_checks(&mut test);
+        assert_eq!(ask(&mut test, primary(None)), (503, "no primary: draining".to_owned()));
+    }
+
+    #[test]
     fn a_reload_without_the_cluster_ends_its_switchover() {
         let mut test = TestControl::new("without", 1, CLUSTER);
         answer_checks(&mut test);

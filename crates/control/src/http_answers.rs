@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use cluster::{Cluster, Member, MemberRole, State};
 use worker::letters::{PoolRow, Shutdown, Snapshot};
 
 use crate::console::show::View;
@@ -76,10 +77,40 @@ impl<S> Control<S> {
                 Some((status, why)) => HttpAnswer::words(status, why),
                 None => HttpAnswer::words(200, "ready"),
             },
+            HttpQuestion::Primary { cluster } => {
+                self.health(cluster.as_deref(), |cluster| match (cluster.state(view.now), cluster.primary()) {
+                    (State::Steady, Some(primary)) => Ok(format!("primary: {primary}")),
+                    (state, _) => Err(format!("no primary: {state}")),
+                })
+            }
+            HttpQuestion::Replica { cluster, lag_max } => self.health(cluster.as_deref(), |cluster| {
+                let members = cluster.members().iter().enumerate();
+                let mut replicas = members.filter(|(place, _)| cluster.role_of(*place) == MemberRole::Replica);
+                // While there is no primary nobody knows how far a replica is behind.
+                let is_near =
+                    |member: &Member| lag_max.is_none_or(|most| cluster.lag_of(member).is_some_and(|lag| lag <= most));
+                let found = replicas.find(|(_, member)| is_near(member));
+                found
+                    .map(|(_, member)| format!("replica: {}", member.name()))
+                    .ok_or_else(|| "no such replica".to_owned())
+            }),
             HttpQuestion::Table { name } => match table(name) {
                 Some(subject) => HttpAnswer::json(json::table(&subject.table(&view))),
                 None => HttpAnswer::words(404, NO_TABLE),
             },
+        }
+    }
+
+    /// Answers a health check about a cluster: 200, 503 with the reason, or 404 if there is no such cluster.
+    fn health(&self, name: Option<&str>, check: impl Fn(&Cluster) -> Result<String, String>) -> HttpAnswer {
+        let found = self.clusters.find(name).map_err(|why| HttpAnswer::words(404, why));
+        let checked =
+            found.map(|name| self.clusters.rows().find(|(other, _)| **other == name).map(|(_, one)| check(one)));
+        match checked {
+            Ok(Some(Ok(words))) => HttpAnswer::words(200, words),
+            Ok(Some(Err(why))) => HttpAnswer::words(503, why),
+            Ok(None) => HttpAnswer::words(404, "no such cluster"),
+            Err(answer) => answer,
         }
     }
 

@@ -36,6 +36,18 @@ pub enum HttpQuestion {
         /// The database.
         database: Option<Box<str>>,
     },
+    /// Whether clients of the primary of a cluster are served; for health checks as Patroni answers them.
+    Primary {
+        /// The cluster; not needed if there is only one.
+        cluster: Option<Box<str>>,
+    },
+    /// Whether a cluster has a replica that can be read.
+    Replica {
+        /// The cluster; not needed if there is only one.
+        cluster: Option<Box<str>>,
+        /// By how many bytes it may be behind the primary.
+        lag_max: Option<u64>,
+    },
     /// A table of the console.
     Table {
         /// The name that SHOW uses, spelled as in the catalog, so that equal questions compare equal.
@@ -127,7 +139,10 @@ fn parts_of(question: &HttpQuestion) -> Parts {
     match question {
         HttpQuestion::Metrics { .. } => metrics::PARTS,
         HttpQuestion::Overview => overview::PARTS,
-        HttpQuestion::Ready { database: None } | HttpQuestion::News { .. } => show::NOTHING,
+        HttpQuestion::Ready { database: None }
+        | HttpQuestion::News { .. }
+        | HttpQuestion::Primary { .. }
+        | HttpQuestion::Replica { .. } => show::NOTHING,
         HttpQuestion::Ready { database: Some(_) } => show::MEASURES_PART,
         HttpQuestion::Table { name } => table(name).map_or(show::NOTHING, |subject| subject.parts),
     }

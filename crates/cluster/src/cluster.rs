@@ -5,13 +5,14 @@
 //! member at a time, and clients write nowhere else.
 //! Not here: the steps of a switchover (`switchover`), what agents say together (`agents`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::Time;
 
 use crate::agents::{AgentAnswer, Agents};
+use crate::changes::Changes;
 use crate::event::{Command, Event, Gate, News, State, Terms};
 use crate::identity::Identity;
 use crate::member::{Checked, Member, MemberRole, Report};
@@ -36,10 +37,11 @@ pub struct Cluster {
     /// Members that accept writes without being the primary, of which that has been told.
     told_fenced: BTreeSet<usize>,
     told_denied: BTreeSet<usize>,
+    /// Replicas that do not answer, which have been left.
+    left_replicas: BTreeSet<usize>,
     has_told_stranger: bool,
     has_told_no_lease: bool,
-    /// When the primary has changed last.
-    changes: VecDeque<Time>,
+    changes: Changes,
 }
 
 impl Cluster {
@@ -59,9 +61,10 @@ impl Cluster {
             switchover: None,
             told_fenced: BTreeSet::new(),
             told_denied: BTreeSet::new(),
+            left_replicas: BTreeSet::new(),
             has_told_stranger: false,
             has_told_no_lease: false,
-            changes: VecDeque::new(),
+            changes: Changes::default(),
         }
     }
 
@@ -294,7 +297,9 @@ impl Cluster {
                             false,
                             format!("host {name} is the primary now, on timeline {timeline} (was {former})"),
                         );
-                        self.has_changed(now, out);
+                        if let Some(text) = self.changes.happens(now) {
+                            tell(out, true, text);
+                        }
                     }
                     (None, Some(_)) if was.is_none() => {
                         tell(out, false, format!("host {name} is the primary, on timeline {timeline}"));
@@ -323,6 +328,19 @@ impl Cluster {
         }
         self.tell_strangers(now, proved, out);
         self.tell_unchecked(now, out);
+        self.leave_silent_replicas(out);
+    }
+
+    /// Has replicas left that do not answer any more. A primary is left when another one is there.
+    fn leave_silent_replicas(&mut self, out: &mut Vec<Command>) {
+        for (place, member) in self.members.iter().enumerate() {
+            if !member.is_silent() {
+                self.left_replicas.remove(&place);
+            } else if self.primary != Some(place) && self.left_replicas.insert(place) {
+                tell(out, true, format!("host {} does not answer: nobody reads there", member.name()));
+                out.push(Command::LeaveReplica(place));
+            }
+        }
     }
 
     /// Tells of hosts that cannot be checked, and of a primary whose lease is not known.
@@ -388,16 +406,6 @@ impl Cluster {
             tell(out, true, format!("Patroni names a leader that is not among hosts=: {leader}"));
         }
         self.has_told_stranger = stranger.is_some();
-    }
-
-    fn has_changed(&mut self, now: Time, out: &mut Vec<Command>) {
-        self.changes.push_back(now);
-        self.changes.retain(|time| now.since(*time) <= FLAPPING_TIME);
-        if self.changes.len() >= FLAPPING {
-            let (count, secs) = (self.changes.len(), FLAPPING_TIME.as_secs());
-            tell(out, true, format!("the primary has changed {count} times within {secs} s"));
-            self.changes.clear();
-        }
     }
 
     /// Checks all members and asks all agents as soon as possible.
@@ -577,9 +585,6 @@ const AGENT_INTERVAL_MIN: Duration = Duration::from_millis(250);
 const ANSWER_LASTS_MIN: Duration = Duration::from_secs(3);
 /// A target that lacks more of the log than this (one segment) is not switched over to.
 const LAG_MAX: u64 = 16 << 20;
-/// So many changes of the primary in this time are reported.
-const FLAPPING: usize = 5;
-const FLAPPING_TIME: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 #[path = "cluster_tests.rs"]

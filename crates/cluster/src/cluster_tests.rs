@@ -1,5 +1,7 @@
 //! Transcripts: what a cluster does when its members and agents answer this way.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::agents::AgentMember;
 
@@ -177,6 +179,21 @@ fn a_restart_of_the_primary_is_noticed_within_a_tenth_of_a_second() {
     play.passes(100);
     let said = play.said();
     assert!(said[0].starts_with("host a:5432 is the primary again, after ") && said[1..] == ["TryHosts"], "{said:?}");
+}
+
+#[test]
+fn a_replica_that_is_silent_is_left_once() {
+    let mut play = Play::steady(false);
+    play.answers[2] = Checked::Silent;
+    play.passes(1_500);
+    assert!(play.said().is_empty());
+    play.passes(20_000);
+    assert_eq!(play.said(), ["host c:5432 does not answer: nobody reads there", "LeaveReplica(2)"]);
+    play.answers[2] = replica(1, 400);
+    play.passes(2_000);
+    play.answers[2] = refused();
+    play.passes(20_000);
+    assert!(play.said().is_empty(), "a refused connection ends by itself");
 }
 
 #[test]

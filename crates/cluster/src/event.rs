@@ -70,6 +70,8 @@ pub enum Command {
     Gate(Gate),
     /// The primary is back: waiting clients need not wait for the next attempt.
     TryHosts,
+    /// A replica does not answer any more: who reads there need not wait for it.
+    LeaveReplica(usize),
     /// Tell when no client has a server of the primary; [`Event::Drained`] follows.
     Drain,
     /// Close the servers that are still lent.

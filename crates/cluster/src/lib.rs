@@ -7,6 +7,7 @@
 //! To read it, begin with `event`, then `cluster`, then `switchover`.
 
 mod agents;
+mod changes;
 mod cluster;
 mod event;
 mod identity;

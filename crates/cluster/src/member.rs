@@ -159,9 +159,13 @@ impl Member {
     /// Whether it accepts no writes, as a question put after this time has shown: nobody listens, it is in recovery, or it is silent. Any
     /// other error may come from a server that runs.
     pub(crate) fn is_down_since(&self, time: Time) -> bool {
-        let is_silent = self.silences > 0 && self.report.is_none();
         let is_standby = self.report.is_some_and(|report| report.in_recovery);
-        self.last_asked.is_some_and(|asked| asked > time) && (self.is_down || is_silent || is_standby)
+        self.last_asked.is_some_and(|asked| asked > time) && (self.is_down || self.is_silent() || is_standby)
+    }
+
+    /// Whether it has not answered for a while, though nobody has refused a connection.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silences > 0 && self.report.is_none()
     }
 
     /// Whether the user who asks was not let in, which time does not change.

@@ -66,6 +66,10 @@ impl<S> Control<S> {
             match deed {
                 Deed::Gate(gate) => self.set_gate(cluster, gate),
                 Deed::TryHosts => self.hands.post_all(|| ToWorker::TryHosts(Arc::clone(cluster))),
+                Deed::LeaveReplica(host) => {
+                    let letter = || ToWorker::LeaveReplica { cluster: Arc::clone(cluster), host: Arc::clone(&host) };
+                    self.hands.post_all(letter);
+                }
                 Deed::Drain(id) => self.give(&Task::AwaitDrained(Arc::clone(cluster)), TaskPurpose::Drain(id)),
                 Deed::EndLoans => self.give(&Task::EndLoans(Arc::clone(cluster)), TaskPurpose::EndLoans),
                 Deed::Tell(news) => self.tell_of_cluster(cluster, &news),

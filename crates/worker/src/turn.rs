@@ -341,6 +341,7 @@ impl<I: Io> Worker<I> {
             ToWorker::WorkerQuota(answer) => self.worker_quota_hears(answer),
             ToWorker::ActiveConfig(active) => self.come_into_force(active),
             ToWorker::Resolved { name, found } => self.resolved(&name, found),
+            ToWorker::LeaveReplica { cluster, host } => self.leave_replica(&cluster, &host),
             ToWorker::TryHosts(cluster) => self.primary_is_back(&cluster),
             ToWorker::AuthQueryAnswer { inquirer: Inquirer::Client(client), answer } => {
                 self.auth_query_answered(client, answer)

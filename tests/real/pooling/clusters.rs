@@ -236,6 +236,25 @@ pub(crate) fn a_silent_primary_is_left_when_another_one_is_promoted(house: &Hous
     one.thaw();
 }
 
+pub(crate) fn a_silent_replica_is_left_by_those_who_wait_for_it(house: &House) {
+    let (one, two) = pair(house);
+    let pooler = start(house, &[&one, &two], "check_interval=0.5", |ini| {
+        ini.database("ro = cluster=main target_session_attrs=prefer-standby dbname=postgres")
+    });
+    await_primary(&pooler, &one);
+    let (mut asks, mut idle) = (pooler.client("u", "ro"), pooler.client("u", "ro"));
+    assert_eq!(port(&mut asks), two.port());
+    two.freeze();
+    asks.ask("select 1");
+    pooler.await_log(&format!("host 127.0.0.1:{} does not answer: nobody reads there", two.port()));
+    let lost = asks.answer_within(LIMIT);
+    assert_eq!((&*lost.error().code, lost.status), ("08P01", ' '), "{lost:?}");
+    // Others, and newcomers, go elsewhere.
+    assert_eq!(port(&mut idle), one.port());
+    assert_eq!(port(&mut pooler.client("u", "ro")), one.port());
+    two.thaw();
+}
+
 pub(crate) fn no_server_stays_at_a_former_primary(house: &House) {
     let (one, two) = pair(house);
     // Its servers are not ready before this is over.

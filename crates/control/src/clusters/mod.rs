@@ -35,6 +35,8 @@ pub(crate) enum Deed {
     Gate(Gate),
     /// The hosts of the cluster are tried now.
     TryHosts,
+    /// Nobody reads at this host, by its host and port, any more.
+    LeaveReplica(Arc<str>),
     /// Tell the machine when no client of the primary has a server.
     Drain(MachineId),
     /// End what is still open.
@@ -190,6 +192,10 @@ impl Running {
             deeds.push(match command {
                 Command::Gate(gate) => Deed::Gate(gate),
                 Command::TryHosts => Deed::TryHosts,
+                Command::LeaveReplica(place) => {
+                    let member = self.machine.members().get(place);
+                    Deed::LeaveReplica(member.map(|member| Arc::clone(member.name())).unwrap_or_default())
+                }
                 Command::Drain => Deed::Drain(id.clone()),
                 Command::EndLoans => Deed::EndLoans,
                 Command::Tell(news) => Deed::Tell(news),

@@ -96,6 +96,7 @@ impl Sessions {
             // The others ask nobody outside.
             Command::Gate(_)
             | Command::TryHosts
+            | Command::LeaveReplica(_)
             | Command::Drain
             | Command::EndLoans
             | Command::Tell(_)

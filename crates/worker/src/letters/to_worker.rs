@@ -86,6 +86,13 @@ pub enum ToWorker<S> {
     ActiveConfig(Arc<ActiveConfig>),
     /// The primary of this cluster accepts writes again: its hosts are tried now.
     TryHosts(Arc<str>),
+    /// A replica does not answer any more: its servers are left.
+    LeaveReplica {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// Its host and port, as in tables.
+        host: Arc<str>,
+    },
     /// A host name has been looked up.
     Resolved {
         /// The name.

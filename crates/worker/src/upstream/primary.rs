@@ -75,7 +75,34 @@ impl<I: Io> Worker<I> {
         let ours = self.servers.iter().filter(|(_, server)| is_lent(server) && self.is_at_primary_of(server, cluster));
         let keys: Vec<ServerKey> = ours.map(|(key, _)| key).collect();
         for key in keys {
-            self.cut_off(key, SWITCHOVER);
+            self.cut_off(key, SWITCHOVER, left_primary);
+        }
+    }
+
+    /// A replica does not answer any more: its servers are closed, also those whose clients wait for an answer, and others are
+    /// dialed first.
+    pub(crate) fn leave_replica(&mut self, cluster: &str, host: &str) {
+        let place_there = |server: &Server| {
+            let entry = self.registry.databases[server.database as usize].entry.as_ref()?;
+            let is_reader = entry.cluster.as_deref() == Some(cluster) && entry.cluster_of_primary().is_none();
+            let place = entry.place_of(|name, port| *name.at(port) == *host).filter(|_| is_reader)?;
+            let (name, port) = entry.hosts_with_ports().nth(place)?;
+            server.is_at(name, port).then_some((server.database, place))
+        };
+        let there = self.servers.iter().filter_map(|(key, server)| Some((key, place_there(server)?)));
+        let there: Vec<(ServerKey, (u32, usize))> = there.collect();
+        for (key, (database, place)) in there {
+            self.registry.databases[database as usize].host_choice.fails(place, self.hands.now);
+            let Some(server) = self.servers.get(key) else { continue };
+            match server.stage {
+                ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => {
+                    self.cut_off(key, SILENT, |_, _| Fault::ServerCrashed);
+                }
+                _ => {
+                    self.dial_failed(key, Failure::unreachable(SILENT));
+                    self.settle();
+                }
+            }
         }
     }
 
@@ -123,7 +150,9 @@ impl<I: Io> Worker<I> {
         for key in left {
             let Some(server) = self.servers.get(key) else { continue };
             match server.stage {
-                ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => self.cut_off(key, LEFT),
+                ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => {
+                    self.cut_off(key, LEFT, left_primary)
+                }
                 // The next dial goes to the primary; it would have to wait for this one, perhaps of a host that is silent.
                 _ => {
                     self.dial_failed(key, Failure::unreachable(LEFT));
@@ -133,8 +162,9 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Closes a server at once. A client whose request was not sent yet gets another one.
-    fn cut_off(&mut self, key: ServerKey, why: &str) {
+    /// Closes a server at once. A client whose request was not sent yet gets another one; what the others are told depends on the host,
+    /// and on whether an answer is owed.
+    fn cut_off(&mut self, key: ServerKey, why: &str, fault: fn(Arc<str>, bool) -> Fault) {
         let Some(server) = self.servers.get(key) else { return };
         let (waits_since, client) = (server.session.phase.waits_since(), server.client());
         let host = self.host_words(server);
@@ -145,8 +175,7 @@ impl<I: Io> Worker<I> {
             (Some(client), None) => {
                 self.log_server(key, Level::Warning, format_args!("closing a server in use: {why}"));
                 self.lose_server(key, Closed::Paused, why);
-                let fault = if is_owed { Fault::OutcomeUnknown { host } } else { Fault::PrimaryLeft { host } };
-                self.fail_client(client, &fault);
+                self.fail_client(client, &fault(host, is_owed));
             }
             (None, _) => self.lose_server(key, Closed::Paused, why),
         }
@@ -168,6 +197,12 @@ impl<I: Io> Worker<I> {
     }
 }
 
+/// What a client is told whose server was at the former primary.
+fn left_primary(host: Arc<str>, is_owed: bool) -> Fault {
+    if is_owed { Fault::OutcomeUnknown { host } } else { Fault::PrimaryLeft { host } }
+}
+
 /// Why servers are closed.
+const SILENT: &str = "its host does not answer any more";
 const LEFT: &str = "its host is not the primary of the cluster any more";
 const SWITCHOVER: &str = "drain_timeout of a switchover";

@@ -536,7 +536,6 @@ impl Cluster {
     fn set_gate(&mut self, now: Time, out: &mut Vec<Command>) {
         let is_held = self.switchover.as_ref().is_some_and(|switchover| switchover.held().is_some());
         let danger = self.danger(now);
-
         let gate = match self.primary() {
             _ if is_held => Gate::Held,
             _ if danger.is_some() => Gate::Fenced,

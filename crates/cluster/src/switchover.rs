@@ -1,7 +1,8 @@
 //! The course of a switchover: checkpoint, drain, wait for the target, hand the role over, verify.
 //!
 //! Always true: each step has a deadline, and all that clients are held for has one together; whatever fails, the course ends, and
-//! says in which step. Nothing is demoted before the target has replayed all that the primary has written.
+//! says in which step. Only once the primary is being demoted by us, there is no way back: then the target is promoted, however long
+//! that takes. Nothing is demoted before the target has replayed all that the primary has inserted into its log.
 //! Not here: who is the primary (`cluster`), carrying the steps out (`control::clusters`).
 
 use std::fmt;

@@ -187,7 +187,7 @@ impl<S> Control<S> {
 
     /// Whether clients are held, or are about to be, so that the process must not be suspended or handed over.
     pub(crate) fn holds_somebody(&self) -> bool {
-        self.hands.active.standing.is_any_held() || self.clusters.is_switching_over(self.hands.now.time)
+        self.hands.active.standing.is_any_held() || self.clusters.is_any_busy()
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
     fn answer_checks(test: &mut TestControl) {
         test.happens(crate::Event::Tick);
         while let Some(task) = test.control.next_cluster_task() {
-            let event = match task.command() {
+            let event = match task.command {
                 Command::Check(member) => Event::Checked { member, outcome: report(member == 1, 1) },
                 Command::Checkpoint(_) => Event::Checkpointed(Ok(())),
                 other => panic!("{other:?}"),
@@ -285,9 +285,13 @@ mod tests {
         let replica = |lag_max| Replica { cluster: None, lag_max };
         assert_eq!(ask(&mut test, replica(None)), (200, "replica: b:5432".to_owned()));
         assert_eq!(ask(&mut test, replica(Some(0))).0, 200);
+        let ready = || crate::HttpQuestion::Ready { database: Some("rw".into()) };
+        assert_eq!(ask(&mut test, ready()).0, 200);
         test.says("SWITCHOVER");
         answer_checks(&mut test);
         assert_eq!(ask(&mut test, primary(None)), (503, "no primary: draining".to_owned()));
+        let held = "clients of database \"rw\" are held (SHOW CLUSTERS, HOLD)".to_owned();
+        assert_eq!(ask(&mut test, ready()), (503, held));
     }
 
     #[test]

@@ -128,14 +128,17 @@ impl<S> Control<S> {
             return Some((503, why.to_owned()));
         }
         let name = database?;
-        if view.settings.database(name).is_none() {
+        let Some(entry) = view.settings.database(name) else {
             return Some((404, format!("there is no database \"{name}\"")));
-        }
+        };
         if view.standing.disabled.contains(name) {
             return Some((503, format!("database \"{name}\" is disabled")));
         }
         if view.standing.pauses(name) {
             return Some((503, format!("database \"{name}\" is paused")));
+        }
+        if view.standing.holds(&entry) {
+            return Some((503, format!("clients of database \"{name}\" are held (SHOW CLUSTERS, HOLD)")));
         }
         let failure = unreachable(name, view)?;
         Some((503, format!("database \"{name}\": its host cannot be reached or refuses us ({failure})")))

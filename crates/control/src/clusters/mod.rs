@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::Time;
-use cluster::{Cluster, Command, Event, Gate, News, State, Summary, Terms};
+use cluster::{Cluster, Command, Event, Gate, News, Summary, Terms};
 use config::{LeaseFencing, Settings};
 
 pub(crate) use tasks::{Means, Sessions};
@@ -173,12 +173,9 @@ impl Clusters {
         self.running.get(cluster).is_some_and(|running| running.id.number == number)
     }
 
-    /// Whether clients of a cluster are held for a switchover.
-    pub(crate) fn is_switching_over(&self, now: Time) -> bool {
-        let is_held = |state| matches!(state, State::Draining | State::Hold);
-        self.running
-            .values()
-            .any(|running| running.machine.waits_for().is_some() || is_held(running.machine.state(now)))
+    /// Whether a switchover of any cluster is under way.
+    pub(crate) fn is_any_busy(&self) -> bool {
+        self.running.values().any(|running| running.machine.waits_for().is_some())
     }
 }
 

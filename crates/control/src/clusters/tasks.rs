@@ -27,15 +27,8 @@ pub struct ClusterTask {
     /// The machine.
     pub id: MachineId,
     pub(super) cluster: Arc<config::Cluster>,
-    pub(super) command: Command,
-}
-
-impl ClusterTask {
     /// What is to be done: a question, or a step of a switchover.
-    #[cfg(test)]
-    pub(crate) fn command(&self) -> Command {
-        self.command.clone()
-    }
+    pub(crate) command: Command,
 }
 
 /// The open connections over which hosts are checked, and what connecting needs.

@@ -102,10 +102,10 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "TrunklineNoPrimary",
-        expr: "trunkline_cluster_state{state=~\"failover|degraded|fenced\"} == 1",
+        expr: "trunkline_cluster_state{state=~\"unknown|failover|degraded|fenced\"} == 1",
         lasts: "30s",
         severity: Severity::Critical,
-        summary: "The cluster {{ $labels.cluster }} has no primary that may be written to ({{ $labels.state }}).",
+        summary: "The cluster {{ $labels.cluster }} has no primary that is known and may be written to ({{ $labels.state }}).",
         action: "SHOW CLUSTERS shows each host and why it is not the primary; the log names what was lost.",
         labels: &[("cluster", "main"), ("state", "failover")],
         fires: &[("trunkline_cluster_state{cluster=\"main\",state=\"failover\"}", "1x20")],

@@ -17,6 +17,7 @@ use tests::program::{run, without_preferences};
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
+use crate::pooling::hosts::{pair, port};
 
 pub(crate) fn clients_follow_the_primary_of_a_cluster(house: &House) {
     let (mut one, two) = pair(house);
@@ -405,13 +406,6 @@ fn hand_over(primary: u32, standby: std::net::SocketAddr) {
     admin.run("select pg_promote()");
 }
 
-/// A primary and its standby.
-fn pair(house: &House) -> (Postgres, Postgres) {
-    let one = Postgres::start(&house.place);
-    let two = one.standby(&house.place);
-    (one, two)
-}
-
 /// A pooler with the cluster `main` and the database `rw` on its primary.
 fn start(house: &House, hosts: &[&Postgres], more: &str, change: impl FnOnce(Ini) -> Ini) -> Pooler {
     let names: Vec<_> = hosts.iter().map(|_| "127.0.0.1".to_owned()).collect();
@@ -448,9 +442,4 @@ fn waits_for(pooler: &Pooler) -> String {
         let waits = (0..pools.rows.len()).map(|at| pools.named(at)).find(|row| row["cl_waiting"] == "1");
         waits.map(|row| row["waits_for"].clone())
     })
-}
-
-/// The port of the server that a client's next query reaches.
-fn port(client: &mut Client) -> u16 {
-    client.value("select inet_server_port()").parse().expect("a port")
 }

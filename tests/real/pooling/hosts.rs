@@ -309,7 +309,7 @@ pub(crate) fn ports_and_attributes_that_make_no_sense_are_refused(house: &House)
 }
 
 /// A primary and its standby.
-fn pair(house: &House) -> (Postgres, Postgres) {
+pub(super) fn pair(house: &House) -> (Postgres, Postgres) {
     let one = Postgres::start(&house.place);
     let two = one.standby(&house.place);
     (one, two)
@@ -327,7 +327,7 @@ fn start(house: &House, lines: &[String]) -> Pooler {
 }
 
 /// The port of the server that a client's next query reaches.
-fn port(client: &mut Client) -> u16 {
+pub(super) fn port(client: &mut Client) -> u16 {
     port_of(&client.value("select inet_server_port()"))
 }
 

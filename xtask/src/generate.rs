@@ -167,7 +167,7 @@ const SETTINGS_HEAD: &str = "\
 The settings of the section `[pgbouncer]`, or `[trunkline]`, which means the same: first PgBouncer's, in the order of its
 `SHOW CONFIG`, then our own, from `workers` on. The keys of `[databases]`, `[users]` and `[peers]` are PgBouncer's, and these of ours:
 `replication_pool_size`, `session_state`, `session_policy`, `session_unseen`, `max_pinned_servers` and `pinned_server_timeout` of a
-database, `session_policy` of a user, and `proxy_protocol` of a database or a peer.
+database, `session_policy` of a user, `read_routing` of a database or a user, and `proxy_protocol` of a database or a peer.
 
 `proxy_protocol` is the PROXY protocol header with which each connection to a host of the database, or to the peer, begins: `off`
 (default), `v1` or `v2`. See [behind a proxy](../operating/behind-a-proxy.md).

@@ -14,7 +14,13 @@ use crate::load::Found;
 use crate::mistake::{Place, Warning, Wrong};
 
 /// Adds a mistake for each combination that must not be served.
-pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
+pub(crate) fn refuse(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
+    for (name, place) in places.iter().filter(|(name, _)| settings.is_of_replicas(name)) {
+        let wrong = Wrong::new(format!(
+            "database name \"{name}\" is reserved for the reads of the database without the suffix"
+        ));
+        found.mistakes.push(wrong.at(place.clone()));
+    }
     if settings.auth_type == AuthType::Hba && settings.auth_hba_file.is_none() {
         let wrong = Wrong::new("auth_type = hba needs auth_hba_file: without rules nobody is let in");
         let place = found.place_of("auth_type", path);

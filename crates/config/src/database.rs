@@ -12,7 +12,7 @@ use std::time::Duration;
 use pool::Mode;
 use protocol::state::Unseen;
 
-use crate::catalog::{Policies, SessionState, Words};
+use crate::catalog::{Policies, ReadRouting, SessionState, Words};
 use crate::cluster::Cluster;
 use crate::host::{Host, PORT, match_ports, ports};
 use crate::mistake::Wrong;
@@ -90,6 +90,8 @@ pub struct Database {
     pub auth_dbname: Option<Arc<str>>,
     /// The query itself; `None` inherits the setting of this name.
     pub auth_query: Option<Arc<str>>,
+    /// Which requests of its clients go to replicas of its cluster; `None` inherits the setting of this name.
+    pub read_routing: Option<ReadRouting>,
     /// Whether it was made from the fallback, because a client asked for its name.
     pub automatic: bool,
 }
@@ -248,6 +250,7 @@ impl Database {
             auth_user: None,
             auth_dbname: None,
             auth_query: None,
+            read_routing: None,
             automatic: false,
         }
     }
@@ -280,6 +283,16 @@ impl Database {
     /// A database has the hosts of its cluster or some of its own, and asks for one role of them. Those of a cluster are its primary's
     /// clients unless the line says otherwise.
     fn check_cluster(&mut self, written: &Written) -> Result<(), Wrong> {
+        self.check_role(written)?;
+        let has_primary = self.cluster_of_primary().is_some();
+        if self.read_routing.is_some_and(|routing| routing != ReadRouting::Off) && !has_primary {
+            let advice = "reads go to the replicas of the cluster whose primary the other requests go to";
+            return Err(Wrong::new("read_routing= needs cluster= with role=primary").advise(Some(advice.to_owned())));
+        }
+        Ok(())
+    }
+
+    fn check_role(&mut self, written: &Written) -> Result<(), Wrong> {
         if self.cluster.is_none() {
             let advice = "target_session_attrs= says what a host of host= has to be";
             return match written.role {
@@ -317,6 +330,21 @@ impl Database {
     pub fn cluster_of_primary(&self) -> Option<&Arc<str>> {
         let is_one_host = matches!(self.target_session_attrs, SessionAttrs::ReadWrite | SessionAttrs::Primary);
         self.cluster.as_ref().filter(|_| is_one_host)
+    }
+
+    /// What its reads on replicas of its cluster belong to, if it is on the primary of one: the same with the role `standby`, under
+    /// a name that no client can use.
+    #[must_use]
+    pub fn replicas(&self) -> Option<Self> {
+        self.cluster_of_primary()?;
+        let name = format!("{}{REPLICAS}", self.name).into();
+        Some(Self {
+            name,
+            target_session_attrs: SessionAttrs::Standby,
+            min_pool_size: Some(0),
+            read_routing: None,
+            ..self.clone()
+        })
     }
 
     /// The port of the host at this place of the list.
@@ -369,6 +397,7 @@ impl Database {
             "max_db_connections" => self.max_db_connections = limit(key, value)?,
             "max_db_client_connections" => self.max_db_client_connections = limit(key, value)?,
             "load_balance_hosts" => self.load_balance_hosts = word(key, value)?,
+            "read_routing" => self.read_routing = Some(word(key, value)?),
             "cluster" => self.cluster = Some(texts.share(value)),
             "role" => written.role = Some(word(key, value)?),
             "target_session_attrs" => {
@@ -497,9 +526,12 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "max_pinned_servers",
     "pinned_server_timeout",
     "proxy_protocol",
+    "read_routing",
 ];
 /// The name of the fallback.
 pub(crate) const FALLBACK: &str = "*";
+/// What the name of [`Database::replicas`] ends with.
+pub(crate) const REPLICAS: &str = ":replica";
 /// The name of the console.
 pub(crate) const RESERVED: &str = "pgbouncer";
 

@@ -30,6 +30,7 @@ fn every_documented_key_is_taken() {
             "session_unseen" => "pin",
             "role" => "replica cluster=main",
             "proxy_protocol" => "v2",
+            "read_routing" => "automatic cluster=main",
             _ => "7",
         };
         let text = format!("{key}={value}");
@@ -135,4 +136,23 @@ fn an_instance_of_the_fallback_is_named_after_what_was_asked_for() {
     assert_eq!((&*plain.name, &*plain.dbname, plain.automatic), ("shop", "shop", true));
     let fixed = Database::parse("*", "dbname=all", &mut Texts::default()).expect("a fallback").instance("shop");
     assert_eq!((&*fixed.name, &*fixed.dbname), ("shop", "all"));
+}
+
+#[test]
+fn reads_of_a_database_on_a_primary_belong_to_replicas_of_its_cluster() {
+    let database = good("cluster=main dbname=shop pool_size=7 min_pool_size=2 read_routing=automatic");
+    let replicas = database.replicas().expect("a cluster");
+    assert_eq!(&*replicas.name, "app:replica");
+    assert_eq!(replicas.target_session_attrs, SessionAttrs::Standby);
+    assert_eq!((&*replicas.dbname, replicas.pool_size, replicas.min_pool_size), ("shop", Some(7), Some(0)));
+    assert_eq!(replicas.read_routing, None);
+    assert!(good("cluster=main role=replica").replicas().is_none() && good("host=a").replicas().is_none());
+    for line in ["host=a read_routing=explicit", "cluster=main role=replica read_routing=automatic"] {
+        assert_eq!(bad(line), ["read_routing= needs cluster= with role=primary"]);
+    }
+    assert_eq!(good("host=a read_routing=off").read_routing, Some(ReadRouting::Off));
+    assert_eq!(
+        bad("cluster=main read_routing=auto"),
+        ["invalid read_routing: auto (expected one of off, explicit, automatic)"]
+    );
 }

@@ -29,8 +29,8 @@ mod text;
 mod user;
 
 pub use catalog::{
-    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, LogFormat, NotifyLost, Policies, Reload,
-    SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
+    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, LogFormat, NotifyLost, Policies,
+    ReadRouting, Reload, SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use cluster::{Cluster, LeaseFencing};
 pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs};

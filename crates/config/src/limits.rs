@@ -10,8 +10,8 @@ use std::time::Duration;
 use pool::{Limits, Mode, Reuse};
 use protocol::state::{Kind as Holding, PinRules, Policy};
 
-use crate::catalog::{CheckQuery, SessionState, Settings};
-use crate::database::{Database, RESERVED};
+use crate::catalog::{CheckQuery, ReadRouting, SessionState, Settings};
+use crate::database::{Database, REPLICAS, RESERVED};
 use crate::user::UserSettings;
 
 impl Settings {
@@ -22,8 +22,40 @@ impl Settings {
             return Some(Arc::clone(known));
         }
         let may_be_made = !name.is_empty() && name.len() <= base::NAME_BYTES_MAX && name != RESERVED;
-        let fallback = self.fallback.as_ref().filter(|_| may_be_made)?;
+        let fallback = self.fallback.as_ref().filter(|_| may_be_made && !self.is_of_replicas(name))?;
         Some(Arc::new(fallback.instance(name)))
+    }
+
+    /// The same, or what the reads of a database belong to ([`Database::replicas`]).
+    #[must_use]
+    pub fn database_or_replicas(&self, name: &str) -> Option<Arc<Database>> {
+        match self.parent_of_replicas(name) {
+            Some(parent) => parent.replicas().map(Arc::new),
+            None => self.database(name),
+        }
+    }
+
+    /// Whether a database of this name is what the reads of another one belong to.
+    #[must_use]
+    pub fn is_of_replicas(&self, name: &str) -> bool {
+        self.parent_of_replicas(name).is_some()
+    }
+
+    /// The database on the primary of a cluster whose replicas have this name.
+    fn parent_of_replicas(&self, name: &str) -> Option<Arc<Database>> {
+        let stem = name.strip_suffix(REPLICAS).filter(|stem| !stem.ends_with(REPLICAS))?;
+        let parent = self.database(stem)?;
+        parent.cluster_of_primary().is_some().then_some(parent)
+    }
+
+    /// Which requests of a user's clients of a database go to replicas. Never any where session state does not follow clients,
+    /// or where the database is not on the primary of a cluster.
+    #[must_use]
+    pub fn read_routing(&self, database: &Database, user: &str) -> ReadRouting {
+        let of_user = self.users.get(database.user.as_deref().unwrap_or(user)).and_then(|user| user.read_routing);
+        let routing = of_user.or(database.read_routing).unwrap_or(self.read_routing);
+        let may_be = database.cluster_of_primary().is_some() && self.follows_state(database, user);
+        if may_be { routing } else { ReadRouting::Off }
     }
 
     /// The limits of the pool of a database and a user.

@@ -143,7 +143,7 @@ pub fn set(previous: &Settings, key: &str, value: &str) -> Result<(Settings, boo
     }
     reading.setting(key, value, &place).map_err(|wrong| words(wrong.text, wrong.advice))?;
     let is_kept = !reading.keep_started(&place.file, previous).is_empty();
-    check::refuse(&reading.settings, &place.file, &mut reading.found);
+    check::refuse(&reading.settings, &place.file, &BTreeMap::new(), &mut reading.found);
     match reading.found.mistakes.into_iter().next() {
         Some(mistake) => Err(words(mistake.text, mistake.advice)),
         None => Ok((reading.settings, is_kept)),
@@ -443,7 +443,7 @@ impl<'r> Reading<'r> {
                 _ => drop(self.settings.databases.insert(name, Arc::new(database))),
             }
         }
-        check::refuse(&self.settings, path, &mut self.found);
+        check::refuse(&self.settings, path, &places, &mut self.found);
         check::warn(&self.settings, path, &places, &mut self.found);
         let (settings, Found { set_at, mistakes, warnings, .. }) = (self.settings, self.found);
         let places = Places { file: path.into(), settings: set_at, databases: places };

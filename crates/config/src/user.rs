@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pool::Mode;
 
-use crate::catalog::Policies;
+use crate::catalog::{Policies, ReadRouting};
 use crate::mistake::Wrong;
-use crate::pairs::{count, limit, mode, pairs, policies, time, unrecognized};
+use crate::pairs::{count, limit, mode, pairs, policies, time, unrecognized, word};
 
 /// The settings of one user, which override those for all.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +39,8 @@ pub struct UserSettings {
     pub session_policy: Policies,
     /// How long a client may wait for a server; `Some(None)` is for ever.
     pub query_wait_timeout: Option<Option<Duration>>,
+    /// Which requests go to replicas.
+    pub read_routing: Option<ReadRouting>,
 }
 
 impl UserSettings {
@@ -56,6 +58,7 @@ impl UserSettings {
             transaction_timeout: None,
             client_idle_timeout: None,
             query_wait_timeout: None,
+            read_routing: None,
             session_policy: Policies::default(),
         }
     }
@@ -90,6 +93,7 @@ impl UserSettings {
             "query_wait_timeout" => {
                 self.query_wait_timeout = time(key, value)?.map(|wait| (!wait.is_zero()).then_some(wait));
             }
+            "read_routing" => self.read_routing = Some(word(key, value)?),
             _ => return Err(unrecognized("user", key, USER_KEYS)),
         }
         Ok(())
@@ -109,6 +113,7 @@ pub(crate) const USER_KEYS: &[&str] = &[
     "client_idle_timeout",
     "query_wait_timeout",
     "session_policy",
+    "read_routing",
 ];
 /// PgBouncer's limit, which is higher than PostgreSQL's, because not every user exists on a server.
 const USER_BYTES_MAX: usize = 127;
@@ -123,6 +128,7 @@ mod tests {
             let value = match *key {
                 "pool_mode" => "statement",
                 "session_policy" => "reject",
+                "read_routing" => "automatic",
                 _ => "7",
             };
             let user = UserSettings::parse("joe", &format!("{key}={value}")).expect("a good line");

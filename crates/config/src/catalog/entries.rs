@@ -15,7 +15,7 @@ use super::kinds::{
 use super::otlp::{Endpoint, Headers, Ratio};
 use super::policy::PolicyList;
 use super::shape::catalog;
-use super::words::{AuthType, IoBackend, LogFormat, NotifyLost, SessionState, TlsMode};
+use super::words::{AuthType, IoBackend, LogFormat, NotifyLost, ReadRouting, SessionState, TlsMode};
 use crate::network::Networks;
 use pool::Mode;
 use protocol::state::Unseen;
@@ -300,4 +300,8 @@ catalog! {
     otlp_values: Flag = Some("0"), Live, Built;
     /// The addresses and networks of proxies, such as HAProxy or a load balancer; `unix` stands for the Unix socket. Each connection from there must begin with a PROXY protocol header, version 1 or 2, and the address in it is the client's everywhere. From other addresses no such header is accepted. If empty, from none.
     proxy_protocol_from: Networks = Some(""), Live, Built;
+    /// Which requests of the clients of a cluster's primary go to its replicas: `off`: none; `explicit`: those that say so, by a comment or as read-only transactions; `automatic`: besides, each statement outside a transaction that is proven only to read.
+    read_routing: Word<ReadRouting> = Some("off"), Live, Built;
+    /// How long a read of a client that has just written waits for the replicas to have replayed that, before it goes to the primary; 0 means not at all.
+    read_your_writes_wait: Timeout = Some("0"), Live, Built;
 }

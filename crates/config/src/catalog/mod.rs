@@ -16,7 +16,9 @@ pub use entries::{CATALOG, Settings};
 pub use kinds::{CheckQuery, List};
 pub use policy::Policies;
 pub use shape::{Entry, Reload, State};
-pub use words::{AuthType, FACILITY_DAEMON, IoBackend, LogFormat, NotifyLost, SessionState, TlsMode, syslog_facility};
+pub use words::{
+    AuthType, FACILITY_DAEMON, IoBackend, LogFormat, NotifyLost, ReadRouting, SessionState, TlsMode, syslog_facility,
+};
 
 pub(crate) use kinds::{Kind, Misfit, Range, Word, seconds};
 pub(crate) use words::Words;

@@ -63,6 +63,17 @@ pub enum SessionState {
     Follow,
 }
 
+/// Which requests of a database's clients go to replicas of its cluster (`read_routing`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ReadRouting {
+    /// None.
+    Off,
+    /// Those that say so: by a comment, as a read-only transaction, or by `default_transaction_read_only`.
+    Explicit,
+    /// Besides, each statement outside a transaction that is proven only to read.
+    Automatic,
+}
+
 /// How listening clients learn that notifications may have been lost (`notify_lost`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotifyLost {
@@ -173,6 +184,11 @@ impl Words for LogFormat {
 
 impl Words for SessionState {
     const ALL: &'static [(&'static str, Self)] = &[("pgbouncer", Self::Pgbouncer), ("follow", Self::Follow)];
+}
+
+impl Words for ReadRouting {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("explicit", Self::Explicit), ("automatic", Self::Automatic)];
 }
 
 impl Words for Unseen {

@@ -31,6 +31,14 @@ fn a_key_before_any_section_is_a_mistake() {
 }
 
 #[test]
+fn the_name_of_the_reads_of_a_database_is_reserved() {
+    let text = "[clusters]\nmain = hosts=a user=u\n[databases]\nshop = cluster=main\n\"shop:replica\" = host=b\n\"other:replica\" = host=b\n[pgbouncer]\n";
+    let expected =
+        "t.ini:5: database name \"shop:replica\" is reserved for the reads of the database without the suffix";
+    assert_eq!(told(text), [expected]);
+}
+
+#[test]
 fn a_key_of_another_section_is_sent_there() {
     let told = told("[pgbouncer]\ndatestyle = ISO\n");
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use config::{Host, Settings};
+use config::{Host, ReadRouting, Settings};
 use pool::{Limits, Mode, Reuse};
 use protocol::state::{Kind, Policy, Unseen};
 
@@ -35,6 +35,39 @@ fn the_user_goes_before_the_database_and_the_database_before_the_rest() {
     assert_eq!(of("own", "ann"), (Mode::Transaction, 10, 2, 2, secs(60), secs(60)));
     assert_eq!(of("plain", "joe"), (Mode::Statement, 5, 3, 1, None, secs(3600)));
     assert_eq!(of("own", "joe"), (Mode::Statement, 5, 3, 2, None, secs(60)));
+}
+
+#[test]
+fn reads_are_routed_where_sessions_follow_their_clients_to_replicas() {
+    let text = "[pgbouncer]\npool_mode=transaction\nread_routing=explicit\n[clusters]\nmain = hosts=a,b user=u\n\
+                [databases]\nshop = cluster=main\nall = cluster=main read_routing=automatic\nlone = host=a\n\
+                ro = cluster=main role=replica\nstays = cluster=main session_state=pgbouncer\n\
+                [users]\njoe = read_routing=off\nlong = pool_mode=session\n";
+    let settings = settings(text);
+    for (database, user, expected) in [
+        ("shop", "ann", ReadRouting::Explicit),
+        ("all", "ann", ReadRouting::Automatic),
+        ("all", "joe", ReadRouting::Off),
+        ("all", "long", ReadRouting::Off),
+        ("lone", "ann", ReadRouting::Off),
+        ("ro", "ann", ReadRouting::Off),
+        ("stays", "ann", ReadRouting::Off),
+    ] {
+        let entry = settings.database(database).expect("it is configured");
+        assert_eq!(settings.read_routing(&entry, user), expected, "{database} {user}");
+    }
+    assert!(settings.database_or_replicas("shop:replica").is_some() && settings.is_of_replicas("shop:replica"));
+    for name in ["lone:replica", "ro:replica", "shop:replica:replica", "none:replica"] {
+        assert!(settings.database_or_replicas(name).is_none() && !settings.is_of_replicas(name), "{name}");
+    }
+}
+
+#[test]
+fn no_client_reaches_the_replicas_of_a_database_by_their_name() {
+    let text = "[pgbouncer]\n[clusters]\nmain = hosts=a,b user=u\n[databases]\n* = cluster=main\n";
+    let settings = settings(text);
+    assert!(settings.database("shop").is_some() && settings.database("shop:replica").is_none());
+    assert!(settings.database_or_replicas("shop:replica").is_some_and(|entry| entry.automatic));
 }
 
 #[test]

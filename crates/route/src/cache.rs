@@ -124,7 +124,7 @@ impl Cache {
 }
 
 /// Fast, and good enough to find a place: the text that is found there is compared.
-fn hash(text: &[u8]) -> u64 {
+pub(crate) fn hash(text: &[u8]) -> u64 {
     let mut hash = text.len() as u64;
     let mut add = |word: u64| hash = (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (words, rest) = text.as_chunks::<8>();

@@ -28,6 +28,16 @@ pub struct Report {
     pub delay: Option<Duration>,
 }
 
+impl Report {
+    /// The end of the last record of a log whose next record will begin at this position: behind it there may be the header of a page, which
+    /// a standby that has replayed everything does not count (`XLogRecPtrToBytePos` in `access/transam/xlog.c`).
+    #[must_use]
+    pub fn end_of_record(next: u64) -> u64 {
+        let in_page = next % PAGE_BYTES;
+        if in_page == SHORT_HEADER || in_page == LONG_HEADER { next - in_page } else { next }
+    }
+}
+
 /// The outcome of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Checked {
@@ -183,3 +193,19 @@ impl Member {
 /// A busy machine may leave some checks without an answer.
 const SILENCES_MAX: u32 = 3;
 const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// `XLOG_BLCKSZ`, and the sizes of the headers of its pages: that of the first page of a segment is longer.
+const PAGE_BYTES: u64 = 8192;
+const SHORT_HEADER: u64 = 24;
+const LONG_HEADER: u64 = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_of_a_page_is_no_record() {
+        for (next, end) in [(0x300_0028, 0x300_0000), (0x300_2018, 0x300_2000), (0x300_0148, 0x300_0148), (0, 0)] {
+            assert_eq!(Report::end_of_record(next), end, "{next:x}");
+        }
+    }
+}

@@ -178,13 +178,15 @@ fn words(error: &Error) -> Failed {
 /// Reads the answer to [`STATE`].
 fn read(row: &SimpleQueryRow) -> Option<Report> {
     let number = |place| row.get(place)?.parse::<u64>().ok();
+    let in_recovery = row.get(0)? == "t";
+    let position = |place| Some(if in_recovery { number(place)? } else { Report::end_of_record(number(place)?) });
     Some(Report {
-        in_recovery: row.get(0)? == "t",
+        in_recovery,
         // It is shown as a signed number.
         system: row.get(1)?.parse::<i64>().ok()? as u64,
         timeline: row.get(2)?.parse().ok()?,
-        replayed: number(3)?,
-        received: number(4)?,
+        replayed: position(3)?,
+        received: position(4)?,
         can_promote: row.get(6)? == "t",
         delay: row.get(5).and_then(|secs| secs.parse().ok()).and_then(|secs| Duration::try_from_secs_f64(secs).ok()),
     })

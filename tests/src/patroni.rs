@@ -31,6 +31,8 @@ struct Model {
     is_paused: bool,
     /// Interfaces that do not answer.
     silent: Vec<bool>,
+    /// Members that are not told.
+    unknown: Vec<bool>,
     /// How often a switchover was asked for.
     asked: u32,
     switch_over: Option<SwitchOver>,
@@ -60,6 +62,7 @@ impl Patroni {
             loop_wait: 5,
             is_paused: false,
             silent: vec![false; ports.len()],
+            unknown: vec![false; ports.len()],
             asked: 0,
             switch_over: None,
         };
@@ -81,6 +84,16 @@ impl Patroni {
     pub fn urls(&self) -> String {
         let urls: Vec<_> = self.servers.iter().map(|server| format!("http://127.0.0.1:{}", server.port())).collect();
         urls.join(",")
+    }
+
+    /// The URL of one interface.
+    pub fn url(&self, member: usize) -> String {
+        format!("http://127.0.0.1:{}", self.servers[member].port())
+    }
+
+    /// A member is not told any more, or is told again.
+    pub fn is_unknown(&self, member: usize, is_unknown: bool) {
+        self.model().unknown[member] = is_unknown;
     }
 
     /// Sets how long the leader lock lasts, and how often it is renewed, in seconds.
@@ -148,7 +161,8 @@ fn view(model: &Model) -> Value {
         let (host, timeline) = ("127.0.0.1", model.timeline);
         json!({ "name": name, "role": role, "state": state, "api_url": api_url, "host": host, "port": port, "timeline": timeline })
     };
-    let members: Vec<_> = model.members.iter().enumerate().map(member).collect();
+    let known = model.members.iter().enumerate().filter(|(place, _)| !model.unknown[*place]);
+    let members: Vec<_> = known.map(member).collect();
     json!({ "members": members, "scope": "main" })
 }
 

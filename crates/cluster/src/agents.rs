@@ -14,6 +14,8 @@ use base::Time;
 pub struct AgentAnswer {
     /// The name of its own member, if it tells that.
     pub own: Option<Arc<str>>,
+    /// Its name for the cluster (Patroni's `scope`), if it tells that.
+    pub scope: Option<Arc<str>>,
     /// Whether its own member holds the leader lock (`GET /leader` is 200).
     pub holds_lock: bool,
     /// The members of the cluster (`GET /cluster`); empty if that was not told.
@@ -32,7 +34,7 @@ pub struct AgentMember {
     pub name: Arc<str>,
     /// Its host and port: `10.0.0.1:5432`.
     pub place: String,
-    /// The host and port of its agent.
+    /// The URL of its agent up to the port, `http://10.0.0.1:8008`, or the host and port alone.
     pub agent: Option<String>,
     /// Whether it is the leader.
     pub is_leader: bool,
@@ -48,6 +50,8 @@ pub(crate) struct Agents {
     lasts: Duration,
     /// When the first of them was asked that has answered.
     first_answer: Option<Time>,
+    /// The name of the cluster that they keep; an agent of another is not listened to. `None` if that does not matter.
+    scope: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -55,6 +59,8 @@ struct Agent {
     /// Its own host and port.
     place: Arc<str>,
     own: Option<Arc<str>>,
+    /// The cluster that it keeps.
+    scope: Option<Arc<str>>,
     /// The members as it has told them last, and when it was asked.
     view: Option<(Time, Vec<AgentMember>)>,
     /// When it was asked for its last answer, and what that said of maintenance.
@@ -69,9 +75,18 @@ struct Agent {
 impl Agents {
     pub(crate) fn new(places: Vec<Arc<str>>, now: Time) -> Self {
         let (answered, confirmed, under_way) = (None, None, None);
-        let agent =
-            |place| Agent { place, due: now, own: None, view: None, answered, confirmed, error: None, under_way };
-        Self { agents: places.into_iter().map(agent).collect(), lasts: LOCK_LASTS, first_answer: None }
+        let agent = |place| Agent {
+            place,
+            due: now,
+            own: None,
+            scope: None,
+            view: None,
+            answered,
+            confirmed,
+            error: None,
+            under_way,
+        };
+        Self { agents: places.into_iter().map(agent).collect(), lasts: LOCK_LASTS, first_answer: None, scope: None }
     }
 
     pub(crate) fn are_there(&self) -> bool {
@@ -83,10 +98,16 @@ impl Agents {
         (self.lasts, self.first_answer) = (former.lasts, former.first_answer);
         for agent in &mut self.agents {
             if let Some(known) = former.agents.iter().find(|known| known.place == agent.place) {
-                (agent.own, agent.view) = (known.own.clone(), known.view.clone());
+                (agent.own, agent.scope, agent.view) = (known.own.clone(), known.scope.clone(), known.view.clone());
                 (agent.answered, agent.confirmed) = (known.answered, known.confirmed);
+                self.scope = self.scope.take().or_else(|| former.scope.clone());
             }
         }
+    }
+
+    /// Agents that keep a cluster of another name are not listened to from now on.
+    pub(crate) fn keep_to(&mut self, scope: Option<Arc<str>>) {
+        self.scope = scope.or(self.scope.take());
     }
 
     /// The next agent to be asked.
@@ -106,7 +127,14 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(place) else { return };
         let Some(asked) = agent.under_way.take() else { return };
         agent.due = (asked + next).max(now);
+        let is_other = |ours: &Arc<str>, scope: &Arc<str>| ours != scope;
         let answer = match answer {
+            Ok(AgentAnswer { scope: Some(scope), .. })
+                if self.scope.as_ref().is_some_and(|ours| is_other(ours, &scope)) =>
+            {
+                agent.error = Some(format!("it belongs to another cluster, {scope}").into());
+                return;
+            }
             Ok(answer) => answer,
             Err(why) => {
                 agent.error = Some(why);
@@ -120,6 +148,7 @@ impl Agents {
         }
         if !answer.members.is_empty() {
             agent.view = Some((asked, answer.members));
+            agent.scope = answer.scope;
         }
         self.first_answer.get_or_insert(asked);
         if let Some((ttl, loop_wait)) = answer.lock {
@@ -132,20 +161,21 @@ impl Agents {
     /// has not confirmed that yet, the time counts from when the first agent has answered. `None` if no agent is known to be its own, if
     /// none has answered yet, or if nobody else would take the lock.
     pub(crate) fn lease_of(&self, member: &str, since: Time) -> Option<Time> {
-        let own = (0..self.agents.len()).find(|agent| self.member_of(*agent) == Some(member))?;
+        // One agent may be known by two addresses.
+        let own = (0..self.agents.len()).filter(|agent| self.member_of(*agent) == Some(member));
+        let confirmed = own.map(|agent| self.agents[agent].confirmed).max()?;
         if self.is_paused() {
             return None;
         }
-        let confirmed = self.agents[own].confirmed.filter(|asked| *asked >= since);
+        let confirmed = confirmed.filter(|asked| *asked >= since);
         Some(confirmed.unwrap_or(self.first_answer?.max(since)) + self.lasts)
     }
 
     /// Whether all agents have been asked, and some have answered, and none of them is that of this member.
     pub(crate) fn has_none_for(&self, member: &str) -> bool {
-        let is_asked = |agent: &Agent| agent.answered.is_some() || agent.error.is_some();
         let has_answered = self.agents.iter().any(|agent| agent.answered.is_some());
         has_answered
-            && self.agents.iter().all(is_asked)
+            && self.are_all_asked()
             && (0..self.agents.len()).all(|agent| self.member_of(agent) != Some(member))
     }
 
@@ -159,10 +189,51 @@ impl Agents {
         self.agents.iter_mut().for_each(|agent| agent.due = agent.due.min(now));
     }
 
-    /// The members as agents that have answered lately tell them.
-    fn views(&self, now: Time, lasts: Duration) -> impl Iterator<Item = &Vec<AgentMember>> {
-        let views = self.agents.iter().filter_map(|agent| agent.view.as_ref());
+    /// The members as agents that have answered lately tell them. An agent that is known by two addresses counts once.
+    pub(crate) fn views(&self, now: Time, lasts: Duration) -> impl Iterator<Item = &Vec<AgentMember>> {
+        let asked = |agent: &Agent| agent.view.as_ref().map(|(asked, _)| *asked);
+        let is_shadowed = move |place: usize, agent: &Agent| {
+            let is_same = |(other_place, other): (usize, &Agent)| {
+                other_place != place && other.own == agent.own && (asked(other), place) > (asked(agent), other_place)
+            };
+            agent.own.is_some() && self.agents.iter().enumerate().any(is_same)
+        };
+        let agents = self.agents.iter().enumerate().filter(move |(place, agent)| !is_shadowed(*place, agent));
+        let views = agents.filter_map(|(_, agent)| agent.view.as_ref());
         views.filter(move |(asked, _)| now.since(*asked) <= lasts).map(|(_, members)| members)
+    }
+
+    /// Whether each of them has answered once, or has failed to.
+    pub(crate) fn are_all_asked(&self) -> bool {
+        self.agents.iter().all(|agent| agent.answered.is_some() || agent.error.is_some())
+    }
+
+    /// How many agents there are.
+    pub(crate) fn count(&self) -> usize {
+        self.agents.len()
+    }
+
+    /// Keeps to the cluster of this member from now on, unless it is settled already which one it is.
+    pub(crate) fn keep_to_cluster_of(&mut self, place: &str) {
+        if self.scope.is_none() {
+            self.scope = self.scope_of(place);
+        }
+    }
+
+    /// Whether the agent at this host and port is one of them.
+    pub(crate) fn has(&self, place: &str) -> bool {
+        self.agents.iter().any(|agent| *agent.place == *place)
+    }
+
+    /// The name of the cluster for most of those that know a member at this host and port.
+    fn scope_of(&self, place: &str) -> Option<Arc<str>> {
+        let knows = |agent: &&Agent| {
+            agent.view.as_ref().is_some_and(|(_, members)| members.iter().any(|member| member.place == place))
+        };
+        let scopes: Vec<&Arc<str>> =
+            self.agents.iter().filter(knows).filter_map(|agent| agent.scope.as_ref()).collect();
+        let count = |scope: &Arc<str>| scopes.iter().filter(|other| **other == scope).count();
+        scopes.iter().max_by_key(|scope| count(scope)).map(|scope| Arc::clone(scope))
     }
 
     /// The host and port of the leader, as most agents say that have answered lately; of as many, those that know the newest
@@ -189,7 +260,7 @@ impl Agents {
         let Agent { place, own, .. } = self.agents.get(agent)?;
         let is_own = |member: &&AgentMember| match own {
             Some(name) => member.name == *name,
-            None => member.agent.as_deref() == Some(&**place),
+            None => member.agent.as_deref().map(authority) == Some(&**place),
         };
         self.known().find(is_own).map(|member| &*member.place)
     }
@@ -223,6 +294,11 @@ impl Agents {
         let error = |agent: &Agent| Some(format!("{}: {}", agent.place, agent.error.as_ref()?));
         (self.agents.len(), self.agents.iter().filter(is_answering).count(), self.agents.iter().find_map(error))
     }
+}
+
+/// Host and port of an agent's URL.
+pub(crate) fn authority(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, authority)| authority)
 }
 
 /// How long a lease lasts from its confirmation on, before `ttl` and `loop_wait` are known: by the smallest `ttl` that Patroni allows, and
@@ -289,5 +365,31 @@ mod tests {
         assert_eq!(agents.name_of("b:5432").map(|name| &**name), Some("b"));
         assert_eq!(agents.place_of("b"), Some("b:5432"));
         assert_ne!(agents.best(), Some(0));
+    }
+
+    #[test]
+    fn an_agent_that_is_known_by_two_addresses_has_one_vote() {
+        let now = Time::from_secs(100);
+        let mut agents = Agents::new(["a:8008", "b:8008", "10.0.0.2:8008"].map(Arc::from).into(), now);
+        for (place, own, leader, timeline) in [(0, "a", "a", 2), (1, "b", "b", 1), (2, "b", "b", 1)] {
+            assert_eq!(agents.start(now), Some(place));
+            let own = Some(own.into());
+            agents.told(place, now, LASTS, Ok(AgentAnswer { own, ..view(leader, timeline) }));
+        }
+        assert_eq!(agents.leader(now, LASTS), Some(Some("a:5432")));
+    }
+
+    #[test]
+    fn an_agent_of_another_cluster_is_not_listened_to() {
+        let (mut agents, now) = told(&[]);
+        agents.keep_to(Some("main".into()));
+        for (place, scope) in [(0, "other"), (1, "main")] {
+            assert_eq!(agents.start(now), Some(place));
+            let answer = AgentAnswer { scope: Some(scope.into()), holds_lock: true, ..view("a", 9 - place as u32) };
+            agents.told(place, now, LASTS, Ok(answer));
+        }
+        assert_eq!(agents.views(now, LASTS).count(), 1);
+        assert_eq!(agents.counts(), (3, 1, Some("a:8008: it belongs to another cluster, other".to_owned())));
+        assert_eq!(agents.scope_of("a:5432").as_deref(), Some("main"));
     }
 }

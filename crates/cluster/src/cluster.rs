@@ -16,32 +16,35 @@ use crate::changes::Changes;
 use crate::event::{Command, Event, Gate, News, State, Terms};
 use crate::identity::Identity;
 use crate::member::{Checked, Member, MemberRole, Report};
+use crate::roster::Roster;
 use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
 
 /// One cluster.
 #[derive(Debug)]
 pub struct Cluster {
     terms: Terms,
-    members: Vec<Member>,
-    agents: Agents,
-    identity: Identity,
+    pub(crate) members: Vec<Member>,
+    pub(crate) agents: Agents,
+    pub(crate) identity: Identity,
     /// The member that was the primary last, and the newest timeline of a primary.
-    primary: Option<usize>,
-    timeline: u32,
+    pub(crate) primary: Option<usize>,
+    pub(crate) timeline: u32,
     /// Since when no member is proved to be the primary; `None` if one is.
-    without_since: Option<Time>,
+    pub(crate) without_since: Option<Time>,
     /// Since when the primary is this member.
-    primary_since: Time,
-    gate: Gate,
-    switchover: Option<Switchover>,
+    pub(crate) primary_since: Time,
+    pub(crate) gate: Gate,
+    pub(crate) switchover: Option<Switchover>,
     /// Members that accept writes without being the primary, of which that has been told.
-    told_fenced: BTreeSet<usize>,
-    told_denied: BTreeSet<usize>,
+    pub(crate) told_fenced: BTreeSet<usize>,
+    pub(crate) told_denied: BTreeSet<usize>,
     /// Replicas that do not answer, which have been left.
-    left_replicas: BTreeSet<usize>,
-    has_told_stranger: bool,
-    has_told_no_lease: bool,
+    pub(crate) left_replicas: BTreeSet<usize>,
+    pub(crate) has_told_stranger: bool,
+    pub(crate) has_told_no_lease: bool,
     changes: Changes,
+    /// The members as the agents tell them, if its members are those.
+    pub(crate) roster: Option<Roster>,
 }
 
 impl Cluster {
@@ -65,23 +68,22 @@ impl Cluster {
             has_told_stranger: false,
             has_told_no_lease: false,
             changes: Changes::default(),
+            roster: None,
         }
+    }
+
+    /// Its members are those that its agents tell. What is not known of them is asked for. Agents of a cluster with another name are not
+    /// listened to, if one is given.
+    #[must_use]
+    pub fn told_by_agents(mut self, scope: Option<Arc<str>>) -> Self {
+        self.roster = Some(Roster::default());
+        self.agents.keep_to(scope);
+        self
     }
 
     /// Applies changed settings that do not concern the members.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = terms;
-    }
-
-    /// Takes over what another machine has found out about the same cluster, so that a changed list of hosts forgets neither the newest
-    /// timeline nor when the lock was confirmed.
-    pub fn succeed(&mut self, now: Time, former: &Self) {
-        let primary = former.primary().and_then(|name| self.members.iter().position(|member| member.name() == name));
-        (self.identity, self.timeline) = (former.identity.clone(), former.timeline);
-        (self.primary, self.primary_since) = (primary, former.primary_since);
-        self.without_since = Some(now);
-        self.agents.succeed(&former.agents);
-        self.gate = former.gate.clone();
     }
 
     /// Handles an event.
@@ -113,6 +115,7 @@ impl Cluster {
         self.go_on(now, next, out);
         self.set_gate(now, out);
         self.ask(now, out);
+        self.look_at_roster(now, out);
     }
 
     /// When [`Event::Tick`] is due.
@@ -244,7 +247,7 @@ impl Cluster {
     }
 
     /// How long the answer of an agent counts.
-    fn answer_lasts(&self) -> Duration {
+    pub(crate) fn answer_lasts(&self) -> Duration {
         (self.terms.check_interval * 3).max(ANSWER_LASTS_MIN)
     }
 
@@ -401,7 +404,7 @@ impl Cluster {
         }
         let leader = self.agents.leader(now, self.answer_lasts()).flatten();
         let is_ours = |place: &str| self.members.iter().any(|member| **member.name() == *place);
-        let stranger = leader.filter(|leader| !is_ours(leader));
+        let stranger = leader.filter(|leader| !is_ours(leader) && self.roster.is_none());
         if let Some(leader) = stranger.filter(|_| !self.has_told_stranger) {
             tell(out, true, format!("Patroni names a leader that is not among hosts=: {leader}"));
         }

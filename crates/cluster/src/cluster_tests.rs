@@ -52,6 +52,7 @@ fn view(own: &str, leader: &str, timeline: u32) -> Result<AgentAnswer, Arc<str>>
         holds_lock: own == leader,
         is_paused: false,
         lock: Some((Duration::from_secs(20), Duration::from_secs(5))),
+        scope: None,
     })
 }
 
@@ -93,6 +94,10 @@ impl Play {
                     }
                     Command::AskAgent(agent) => {
                         events.push_back(Event::AgentTold { agent, answer: self.views[agent].clone() });
+                    }
+                    Command::Members(members) => {
+                        let places: Vec<_> = members.into_iter().map(|member| member.place).collect();
+                        self.said.push(format!("members {}", places.join(",")));
                     }
                     Command::Tell(news) => self.said.push(news.text),
                     Command::SwitchedOver(Err(why)) => self.said.push(format!("failed: {why}")),
@@ -671,4 +676,46 @@ fn the_agents_name_of_a_member_will_do() {
     let mut play = Play::steady(true);
     play.happens(Event::Switchover(Some("node-c".into())));
     assert_eq!(play.said()[0], "switchover from a:5432 to c:5432: waiting for a checkpoint");
+}
+
+#[test]
+fn a_cluster_that_is_told_its_members_has_none_before_agents_answer() {
+    let mut play = Play::new(true);
+    play.cluster = Cluster::new(play.now, TERMS, Vec::new(), vec!["a:8008".into()]).told_by_agents(None);
+    play.views = vec![Err("connection refused".into())];
+    play.passes(60_000);
+    let told = "no member is known, since none of 1 interfaces of Patroni answers: a:8008: connection refused";
+    assert_eq!((play.said(), play.state(), play.cluster.gate()), (vec![told.to_owned()], State::Unknown, &Gate::Any));
+    play.views = vec![view("a", "a", 1)];
+    play.passes(1_000);
+    assert_eq!(play.said(), ["members a:5432,b:5432,c:5432"]);
+    // Nobody puts that in force: it is told again, and not all the time.
+    play.passes(60_000);
+    let again = play.said().len();
+    assert!((10..=30).contains(&again), "{again} times");
+    let places = |port: u16| ["a", "b", "c"].map(|name| Arc::from(format!("{name}:{port}"))).to_vec();
+    let mut next = Cluster::new(play.now, TERMS, places(5432), places(8008)).told_by_agents(None);
+    next.succeed(play.now, &play.cluster);
+    play.cluster = next;
+    play.views = ["a", "b", "c"].map(|own| view(own, "a", 1)).into();
+    play.passes(60_000);
+    assert_eq!(play.said(), ["host a:5432 is the primary, on timeline 1", "TryHosts", &only("a")]);
+}
+
+#[test]
+fn who_takes_over_from_a_machine_knows_what_that_has_found_out() {
+    let mut play = Play::steady(true);
+    play.answers[2] = Checked::Silent;
+    play.passes(5_000);
+    play.said.clear();
+    // `b` has gone, and the others have other places.
+    let places = |port: u16| ["c", "a"].map(|name| Arc::from(format!("{name}:{port}"))).to_vec();
+    let mut next = Cluster::new(play.now, TERMS, places(5432), places(8008));
+    next.succeed(play.now, &play.cluster);
+    play.cluster = next;
+    assert_eq!(play.state(), State::Steady);
+    play.answers = [Checked::Silent, primary(1, 500), refused()];
+    play.views = ["c", "a"].map(|own| view(own, "a", 1)).into();
+    play.passes(30_000);
+    assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady), "nothing has happened");
 }

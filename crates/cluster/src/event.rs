@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::agents::AgentAnswer;
+use crate::agents::{AgentAnswer, AgentMember};
 use crate::member::Checked;
 use crate::switchover::Summary;
 
@@ -72,6 +72,8 @@ pub enum Command {
     TryHosts,
     /// A replica does not answer any more: who reads there need not wait for it.
     LeaveReplica(usize),
+    /// The cluster has these members from now on; another machine must take the place of this one.
+    Members(Vec<AgentMember>),
     /// Tell when no client has a server of the primary; [`Event::Drained`] follows.
     Drain,
     /// Close the servers that are still lent.

@@ -18,6 +18,12 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// What was known before, where the hosts have other places now.
+    pub(crate) fn succeed(&mut self, former: &Self, moved: impl Fn(usize) -> Option<usize>) {
+        self.system = former.system;
+        self.told_foreign = former.told_foreign.iter().filter_map(|place| moved(*place)).collect();
+    }
+
     /// Whether a member with this identifier belongs to the cluster.
     pub(crate) fn is_ours(&self, system: u64) -> bool {
         self.system == Some(system)

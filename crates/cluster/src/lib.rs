@@ -12,6 +12,8 @@ mod cluster;
 mod event;
 mod identity;
 mod member;
+mod roster;
+mod succession;
 mod switchover;
 
 pub use agents::{AgentAnswer, AgentMember};

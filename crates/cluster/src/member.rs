@@ -123,6 +123,13 @@ impl Member {
         }
     }
 
+    /// What another list of hosts has known of this one; it is checked again at once.
+    pub(crate) fn succeed(&mut self, former: &Self) {
+        (self.report, self.asked, self.error) = (former.report, former.asked, former.error.clone());
+        (self.last_asked, self.is_down, self.is_denied) = (former.last_asked, former.is_down, former.is_denied);
+        (self.silences, self.silent_since) = (former.silences, former.silent_since);
+    }
+
     /// Notes the outcome of the check that is under way.
     pub(crate) fn is_checked(&mut self, now: Time, outcome: Checked) {
         let asked = self.under_way.take().unwrap_or(now);

@@ -1,8 +1,9 @@
 //! PostgreSQL servers that replicate each other: a line of `[clusters]`.
 //!
-//! Always true: a cluster has at least one host, each once, and a user by whom they are checked. A message never repeats a
-//! password.
-//! Not here: which of them is the primary (crate `cluster`), checking them (`control::clusters`).
+//! Always true: a cluster has at least one host, each once, unless its agents are to name them; and a user by whom they are checked. A
+//! message never repeats a password.
+//! Not here: which of them is the primary (crate `cluster`), checking them (`control::clusters`), members that agents have named
+//! (`members`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +21,10 @@ use crate::pairs::{pairs, time, unrecognized, word};
 pub struct Cluster {
     /// The name by which databases refer to it.
     pub name: Arc<str>,
-    /// The hosts; never empty.
+    /// The hosts; empty only while no member is known of a cluster that is told its members.
     pub hosts: Vec<Host>,
+    /// Whether its hosts are the members that Patroni tells: there is no `hosts=`.
+    pub is_told_members: bool,
     /// The hosts as written.
     pub(crate) host_text: Arc<str>,
     /// The port of the first host, and of all of them unless [`Cluster::hosts_with_ports`] says otherwise.
@@ -34,8 +37,12 @@ pub struct Cluster {
     pub password: Option<Password>,
     /// The database in which the hosts are checked.
     pub dbname: Arc<str>,
-    /// Patroni's REST interface on each member; empty without Patroni.
+    /// Patroni's REST interface on each member, as written; empty without Patroni.
     pub patroni: Vec<Arc<Endpoint>>,
+    /// Patroni's REST interfaces of members that were told, besides.
+    pub(crate) told_agents: Vec<Arc<Endpoint>>,
+    /// Patroni's name for the cluster (`scope`), if it is written.
+    pub scope: Option<Arc<str>>,
     /// User and password for Patroni's REST interface.
     pub patroni_login: Option<(Arc<str>, Password)>,
     /// The file of the authorities that certify Patroni; `None` stands for the system's.
@@ -90,12 +97,21 @@ impl Cluster {
         self.hosts.iter().enumerate().map(move |(place, host)| (host, port_at(place)))
     }
 
+    /// Patroni's REST interfaces: those that are written, then those of members that were told.
+    pub fn agents(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
+        self.patroni.iter().chain(&self.told_agents)
+    }
+
     /// Whether its members are checked in the same way as those of another line.
     #[must_use]
     pub fn is_checked_like(&self, other: &Self) -> bool {
         let members = |cluster: &Self| (cluster.hosts.clone(), cluster.ports.clone(), cluster.port);
         let by = |cluster: &Self| (cluster.user.clone(), cluster.password.clone(), cluster.dbname.clone());
-        members(self) == members(other) && by(self) == by(other) && self.patroni == other.patroni
+        let told = |cluster: &Self| (cluster.is_told_members, cluster.scope.clone());
+        members(self) == members(other)
+            && by(self) == by(other)
+            && told(self) == told(other)
+            && self.agents().eq(other.agents())
     }
 }
 
@@ -112,6 +128,7 @@ struct Line<'n> {
     patroni_user: Option<Arc<str>>,
     patroni_password: Option<Password>,
     patroni_ca_file: Option<Arc<str>>,
+    scope: Option<Arc<str>>,
     demote_command: Option<Arc<str>>,
     check_interval: Option<Duration>,
     hold_timeout: Option<Duration>,
@@ -134,6 +151,7 @@ impl Line<'_> {
             "patroni_user" => self.patroni_user = Some(value.into()),
             "patroni_password" => self.patroni_password = Some(Password::new(value)),
             "patroni_ca_file" => self.patroni_ca_file = Some(value.into()),
+            "scope" => self.scope = Some(value.into()),
             "demote_command" => self.demote_command = Some(value.into()),
             "check_interval" => self.check_interval = Some(between(key, value, 0.1, 60)?),
             "hold_timeout" => self.hold_timeout = Some(between(key, value, 1.0, 600)?),
@@ -146,11 +164,17 @@ impl Line<'_> {
 
     fn cluster(self) -> Result<Cluster, Wrong> {
         let needs = |what: &str| Wrong::new(format!("cluster \"{}\" has no {what}", self.name));
-        let (hosts, host_text) = self.hosts.ok_or_else(|| needs("hosts="))?;
+        let is_told_members = self.hosts.is_none() && !self.patroni.is_empty();
+        if is_told_members && !self.ports.is_empty() {
+            return Err(Wrong::new("port= needs hosts="));
+        }
+        let none = is_told_members.then(|| (Vec::new(), Arc::default()));
+        let no_hosts = || needs("hosts=").advise(Some(TOLD_BY.to_owned()));
+        let (hosts, host_text) = self.hosts.or(none).ok_or_else(no_hosts)?;
         let user = self.user.ok_or_else(|| needs("user=").advise(Some(CHECKED_BY.to_owned())))?;
         let mut ports = self.ports;
         let port = ports.first().copied().unwrap_or(PORT);
-        match_ports(&mut ports, hosts.len())?;
+        match_ports(&mut ports, hosts.len().max(1))?;
         let patroni_login = match (self.patroni_user, self.patroni_password) {
             (Some(user), Some(password)) => Some((user, password)),
             (None, None) => None,
@@ -159,6 +183,7 @@ impl Line<'_> {
         let cluster = Cluster {
             name: self.name.into(),
             hosts,
+            is_told_members,
             host_text,
             port,
             ports,
@@ -166,6 +191,8 @@ impl Line<'_> {
             password: self.password,
             dbname: self.dbname.unwrap_or_else(|| "postgres".into()),
             patroni: self.patroni,
+            told_agents: Vec::new(),
+            scope: self.scope,
             patroni_login,
             patroni_ca_file: self.patroni_ca_file,
             demote_command: self.demote_command,
@@ -178,7 +205,7 @@ impl Line<'_> {
         if let Some((host, port)) = cluster.hosts_with_ports().find(|place| !seen.insert(*place)) {
             return Err(Wrong::new(format!("host {} is there twice", host.at(port))));
         }
-        if cluster.hosts.len() > HOSTS_MAX {
+        if cluster.hosts.len() > HOSTS_MAX || cluster.patroni.len() > HOSTS_MAX {
             return Err(Wrong::new(format!("more than {HOSTS_MAX} hosts")));
         }
         Ok(cluster)
@@ -212,6 +239,7 @@ pub(crate) const CLUSTER_KEYS: &[&str] = &[
     "patroni_user",
     "patroni_password",
     "patroni_ca_file",
+    "scope",
     "demote_command",
     "check_interval",
     "hold_timeout",
@@ -220,8 +248,9 @@ pub(crate) const CLUSTER_KEYS: &[&str] = &[
 ];
 
 const CHECKED_BY: &str = "it checks the hosts, for which a role with LOGIN is enough";
+const TOLD_BY: &str = "with patroni= they may be left out: its members are the hosts then";
 /// More members than any cluster has.
-const HOSTS_MAX: usize = 32;
+pub(crate) const HOSTS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -263,6 +292,7 @@ mod tests {
     #[test]
     fn what_a_line_lacks_is_said() {
         assert_eq!(bad("user=u"), "cluster \"main\" has no hosts=");
+        assert_eq!(bad("patroni=http://a:8008 port=1 user=u"), "port= needs hosts=");
         assert_eq!(bad("hosts=a"), "cluster \"main\" has no user=");
         assert_eq!(bad("hosts=a user=u patroni_user=x"), "patroni_user= and patroni_password= need each other");
         assert_eq!(bad("hosts=a user=u host=b"), "unrecognized cluster parameter: host");

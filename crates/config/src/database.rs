@@ -25,7 +25,7 @@ pub struct Database {
     pub name: Arc<str>,
     /// The name of the database on its hosts.
     pub dbname: Arc<str>,
-    /// The hosts; never empty.
+    /// The hosts; empty only while no member of its cluster is known.
     pub hosts: Vec<Host>,
     /// The hosts as written; `None` stands for the unix socket in `unix_socket_dir`.
     pub host_text: Option<Arc<str>>,

@@ -55,6 +55,34 @@ impl Host {
         dir.strip_prefix('@').map_or_else(|| Self::Unix(dir.into()), |name| Self::Abstract(name.into()))
     }
 
+    /// Its name or address as in `host=`.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Unix(name) | Self::Name(name) => name.to_string(),
+            Self::Abstract(name) => format!("@{name}"),
+            Self::Ip(ip) => ip.to_string(),
+        }
+    }
+
+    /// Parses the host of a member that an agent has told: an address or a name. What comes over the network is no path, and
+    /// has no character that no name of a host has.
+    fn told(text: &str) -> Option<Self> {
+        let is_in_name = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
+        match text.parse::<IpAddr>() {
+            Ok(ip) => Some(Self::Ip(ip)),
+            Err(_) if text.is_empty() || text.len() > HOST_BYTES_MAX || !text.chars().all(is_in_name) => None,
+            Err(_) => Some(Self::Name(text.into())),
+        }
+    }
+
+    /// Parses a host and port as [`Host::at`] names them; `None` for what is neither an address nor a name.
+    pub(crate) fn told_at(place: &str) -> Option<(Self, u16)> {
+        let (host, port) = place.rsplit_once(':')?;
+        let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        Some((Self::told(inner.unwrap_or(host))?, port))
+    }
+
     /// How the host and a port are named in tables, events and metrics: `db:5432`, `[::1]:5432`, or the path of a socket.
     #[must_use]
     pub fn at(&self, port: u16) -> String {
@@ -81,6 +109,12 @@ impl Host {
 #[must_use]
 pub fn with_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// The same for a member that an agent has told, if that is an address or a name of a host.
+#[must_use]
+pub fn told_place(host: &str, port: u16) -> Option<String> {
+    Host::told(host).filter(|_| port > 0).map(|host| host.at(port))
 }
 
 /// Parses the value of `port=`: one port, or several.
@@ -133,6 +167,23 @@ mod tests {
         assert_eq!(Host::Unix("/tmp".into()).socket_name(5432).as_deref(), Some("/tmp/.s.PGSQL.5432"));
         assert_eq!(Host::Abstract("pg".into()).socket_name(1).as_deref(), Some("pg/.s.PGSQL.1"));
         assert_eq!(Host::Name("db".into()).socket_name(1), None);
+    }
+
+    #[test]
+    fn the_host_of_a_member_that_was_told_is_no_path_and_nothing_odd() {
+        for (host, place) in
+            [("db-1.x", "db-1.x:7"), ("10.0.0.1", "10.0.0.1:7"), ("fd00:0::1", "[fd00::1]:7"), ("a_b", "a_b:7")]
+        {
+            assert_eq!(told_place(host, 7).as_deref(), Some(place));
+            assert_eq!(Host::told_at(place), Some((Host::told(host).expect("a host"), 7)));
+        }
+        for host in ["", "/tmp", "@x", "a,b", "a b", "a/b", "a:1", "[::1]", "ä", "a\n", &"x".repeat(256)] {
+            assert_eq!(told_place(host, 7), None, "{host}");
+        }
+        assert_eq!(told_place("a", 0), None);
+        for place in ["a", "a:", "a:0", "a:70000", ":1", "/tmp:1", "[x:1"] {
+            assert_eq!(Host::told_at(place), None, "{place}");
+        }
     }
 
     #[test]

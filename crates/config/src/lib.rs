@@ -18,6 +18,7 @@ mod homes;
 mod host;
 mod limits;
 mod load;
+mod members;
 mod mistake;
 mod network;
 mod otlp;
@@ -37,8 +38,9 @@ pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs}
 pub use diff::changes;
 pub use endpoint::Endpoint;
 pub use homes::Homes;
-pub use host::{Host, with_port};
+pub use host::{Host, told_place, with_port};
 pub use load::{Loaded, Overrides, Places, inspect, load, load_over, set};
+pub use members::ToldMember;
 pub use mistake::{Mistake, Place, Warning, nearest};
 pub use network::NetworkList;
 pub use otlp::OtlpHeaders;

@@ -434,7 +434,7 @@ impl<'r> Reading<'r> {
         let mut places = BTreeMap::new();
         for (name, (place, mut database)) in std::mem::take(&mut self.databases) {
             self.join_cluster(&mut database, &place);
-            if database.hosts.is_empty() {
+            if database.hosts.is_empty() && database.cluster.is_none() {
                 database.hosts.push(self.local_host(&name, &place));
             }
             places.insert(Arc::clone(&name), place);

@@ -71,6 +71,7 @@ impl<S> Control<S> {
                     self.hands.post_all(letter);
                 }
                 Deed::Drain(id) => self.give(&Task::AwaitDrained(Arc::clone(cluster)), TaskPurpose::Drain(id)),
+                Deed::Members(members) => self.members_change(cluster, &members),
                 Deed::EndLoans => self.give(&Task::EndLoans(Arc::clone(cluster)), TaskPurpose::EndLoans),
                 Deed::Tell(news) => self.tell_of_cluster(cluster, &news),
                 Deed::SwitchedOver(outcome) => self.switched_over(cluster, outcome),
@@ -94,7 +95,7 @@ impl<S> Control<S> {
         self.change_standing(|standing| standing.set_gate(cluster, gate));
     }
 
-    fn tell_of_cluster(&mut self, cluster: &Arc<str>, news: &News) {
+    pub(crate) fn tell_of_cluster(&mut self, cluster: &Arc<str>, news: &News) {
         let line = format!("cluster {cluster}: {}", news.text);
         let level = if news.is_warning { Level::Warning } else { Level::Log };
         self.hands.log(level, format_args!("{line}"));

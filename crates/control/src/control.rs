@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, WorkerId};
-use config::{NameServers, Warning};
+use config::{NameServers, Settings, Warning};
 use pool::ClientKey;
 use reactor::Level;
 use worker::letters::{
@@ -511,6 +511,11 @@ impl<S> Control<S> {
         self.zones.heed_settings(now, old, new);
         self.spans.heed(now, old, new);
         self.hands.post_config();
+    }
+
+    /// The hosts of databases have changed.
+    pub(crate) fn heed_hosts(&mut self, before: &Settings) {
+        self.zones.heed_settings(self.hands.now.time, before, &self.hands.active.settings);
     }
 
     /// Returns the listeners and what they need.

@@ -8,6 +8,7 @@
 //! Not here: clients and servers (`worker`), the start of the process (`trunkline`).
 
 mod asking;
+mod cluster_members;
 mod cluster_orders;
 mod clusters;
 mod console;

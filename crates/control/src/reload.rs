@@ -50,10 +50,11 @@ impl Configuration {
     /// # Errors
     /// All errors of all files, which have been logged.
     pub(crate) fn read_again<S>(&mut self, hands: &Hands<S>) -> Result<ReadAgain, Vec<String>> {
-        let loaded = self.source.read_again(&hands.active.settings).map_err(|mistakes| {
+        let mut loaded = self.source.read_again(&hands.active.settings).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
             say(hands, lines, "config file loading failed")
         })?;
+        loaded.settings.keep_members(&hands.active.settings);
         let users = self.read_users(&loaded.settings, hands);
         let rules = self.read_rules(&loaded.settings, hands);
         let tls = self.read_tls(&loaded.settings, hands);

@@ -60,6 +60,46 @@ pub(crate) fn clients_follow_the_primary_of_a_cluster(house: &House) {
     assert!(told >= 4, "found, lost, found elsewhere, and two that accept writes: {events:?}");
 }
 
+pub(crate) fn the_members_of_a_cluster_are_those_that_patroni_tells(house: &House) {
+    let (one, two) = pair(house);
+    let patroni = Patroni::open(&[one.port(), two.port()]);
+    patroni.is_unknown(1, true);
+    patroni.is_silent(0, true);
+    // One interface is named; it tells the others.
+    let line = format!("main = patroni={} user=u", patroni.url(0));
+    let ini =
+        Ini::new("rw = cluster=main dbname=postgres\nro = cluster=main role=replica dbname=postgres").cluster(&line);
+    let pooler = house.start(&ini.set("pool_mode = transaction"));
+    pooler.await_log("cluster main: no member is known, since none of 1 interfaces of Patroni answers");
+    let mut early = thread::scope(|scope| {
+        let login = scope.spawn(|| pooler.client("u", "rw"));
+        pooler.await_pool("rw", "cl_waiting", "1");
+        patroni.is_silent(0, false);
+        login.join().expect("a client")
+    });
+    await_primary(&pooler, &one);
+    assert_eq!(port(&mut early), one.port());
+    let server = early.value("select pg_backend_pid()");
+    // Who reads from a replica waits for one to come.
+    let mut reader = thread::scope(|scope| {
+        let login = scope.spawn(|| pooler.client("u", "ro"));
+        pooler.await_pool("ro", "cl_waiting", "1");
+        patroni.is_unknown(1, false);
+        pooler.await_log(&format!("cluster main: host 127.0.0.1:{} is a member now (node2)", two.port()));
+        login.join().expect("a client")
+    });
+    assert_eq!((port(&mut reader), early.value("select pg_backend_pid()")), (two.port(), server.clone()));
+    pooler.console("RELOAD");
+    assert_eq!(roles(&pooler), [(one.port(), "primary".to_owned()), (two.port(), "replica".to_owned())]);
+    assert_eq!(early.value("select pg_backend_pid()"), server, "the server stays");
+    // The interface that is named is not needed any more.
+    patroni.is_silent(0, true);
+    two.promote();
+    patroni.leads(Some(1));
+    await_primary(&pooler, &two);
+    assert_eq!(port(&mut early), two.port());
+}
+
 pub(crate) fn a_switchover_by_patroni_costs_no_error(house: &House) {
     let (one, two) = pair(house);
     let patroni = Patroni::open(&[one.port(), two.port()]);

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::Time;
-use cluster::{Cluster, Command, Event, Gate, News, Summary, Terms};
+use cluster::{AgentMember, Cluster, Command, Event, Gate, News, Summary, Terms};
 use config::{LeaseFencing, Settings};
 
 pub(crate) use tasks::{Means, Sessions};
@@ -41,6 +41,8 @@ pub(crate) enum Deed {
     Drain(MachineId),
     /// End what is still open.
     EndLoans,
+    /// The cluster has these members from now on.
+    Members(Vec<AgentMember>),
     /// Log it, and show it as an event.
     Tell(News),
     /// Answer who has ordered the switchover.
@@ -87,9 +89,7 @@ impl Clusters {
                 former => {
                     self.numbers += 1;
                     let id = MachineId { cluster: Arc::clone(name), number: self.numbers };
-                    let members = new.hosts_with_ports().map(|(host, port)| host.at(port).into()).collect();
-                    let agents = new.patroni.iter().map(|agent| agent.authority().into()).collect();
-                    let mut machine = Cluster::new(now, terms_of(new), members, agents);
+                    let mut machine = machine_of(now, new);
                     if let Some(former) = former {
                         machine.succeed(now, &former.machine);
                     }
@@ -195,6 +195,7 @@ impl Running {
                 }
                 Command::Drain => Deed::Drain(id.clone()),
                 Command::EndLoans => Deed::EndLoans,
+                Command::Members(members) => Deed::Members(members),
                 Command::Tell(news) => Deed::Tell(news),
                 Command::SwitchedOver(outcome) => Deed::SwitchedOver(outcome),
                 Command::Check(_)
@@ -210,6 +211,13 @@ impl Running {
         }
         deeds
     }
+}
+
+fn machine_of(now: Time, cluster: &config::Cluster) -> Cluster {
+    let members = cluster.hosts_with_ports().map(|(host, port)| host.at(port).into()).collect();
+    let agents = cluster.agents().map(|agent| agent.authority().into()).collect();
+    let machine = Cluster::new(now, terms_of(cluster), members, agents);
+    if cluster.is_told_members { machine.told_by_agents(cluster.scope.clone()) } else { machine }
 }
 
 fn terms_of(cluster: &config::Cluster) -> Terms {

@@ -61,7 +61,7 @@ struct Interface {
 
 impl Interface {
     async fn of(cluster: Arc<Cluster>, agent: usize) -> Result<Self, String> {
-        let endpoint = Arc::clone(cluster.patroni.get(agent).ok_or("it is not there any more")?);
+        let endpoint = Arc::clone(cluster.agents().nth(agent).ok_or("it is not there any more")?);
         let tls = if endpoint.is_tls {
             let (endpoint, ca_file) = (Arc::clone(&endpoint), cluster.patroni_ca_file.clone());
             let prepared = spawn_blocking(move || demand(&endpoint, "patroni_ca_file", ca_file.as_deref()));
@@ -104,6 +104,8 @@ fn answer(holds_lock: bool, own: &Value, view: &Value, config: &Value) -> AgentA
     let members = view["members"].as_array().map_or(&[][..], Vec::as_slice);
     AgentAnswer {
         own: own["patroni"]["name"].as_str().map(|name| plain(name).into()),
+        // Newer versions tell it in both.
+        scope: own["patroni"]["scope"].as_str().or(view["scope"].as_str()).map(|scope| plain(scope).into()),
         holds_lock,
         members: members.iter().take(MEMBERS_MAX).filter_map(member).collect(),
         is_paused,
@@ -113,19 +115,21 @@ fn answer(holds_lock: bool, own: &Value, view: &Value, config: &Value) -> AgentA
 
 fn member(member: &Value) -> Option<AgentMember> {
     let port = member["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-    let agent = member["api_url"].as_str().and_then(|url| {
-        let rest = url.split_once("://")?.1;
-        Some(rest.split('/').next().unwrap_or_default().to_owned())
-    });
     Some(AgentMember {
         name: plain(member["name"].as_str()?).into(),
         // A member that has not started yet has no address.
-        place: config::with_port(&plain(member["host"].as_str()?), port?),
-        agent: agent.as_deref().map(plain),
+        place: config::told_place(member["host"].as_str()?, port?)?,
+        agent: member["api_url"].as_str().and_then(agent_of),
         // A standby cluster has a leader, but no primary.
         is_leader: matches!(member["role"].as_str(), Some("leader" | "master" | "primary")),
         timeline: member["timeline"].as_u64().and_then(|timeline| u32::try_from(timeline).ok()).unwrap_or(0),
     })
+}
+
+/// The URL of an agent without its path.
+fn agent_of(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    Some(plain(&format!("{scheme}://{}", rest.split('/').next().unwrap_or_default())))
 }
 
 /// The size of a cluster of hundreds of members.
@@ -154,12 +158,13 @@ mod tests {
             let answer = read(true, &view, r#"{"ttl": 20, "loop_wait": 5, "retry_timeout": 5}"#);
             assert_eq!(answer.lock, Some((Duration::from_secs(20), Duration::from_secs(5))));
             assert!(answer.holds_lock && !answer.is_paused && answer.own == Some("n1".into()));
+            assert_eq!(answer.scope.as_deref(), Some("main"));
             let [first, second] = &answer.members[..] else { panic!("{answer:?}") };
             assert_eq!(
                 (&*first.name, &*first.place, first.is_leader, first.timeline),
                 ("n1", "10.0.0.1:5432", true, 3)
             );
-            assert_eq!((&*second.place, second.agent.as_deref()), ("[fd00::2]:5433", Some("[fd00::2]:8008")));
+            assert_eq!((&*second.place, second.agent.as_deref()), ("[fd00::2]:5433", Some("https://[fd00::2]:8008")));
             assert!(!second.is_leader);
         }
     }
@@ -181,6 +186,9 @@ mod tests {
         assert_eq!(read(false, odd, r#"{"ttl": "x"}"#).members, []);
         let lock = read(false, "{}", r#"{"ttl": 18446744073709551615, "loop_wait": 18446744073709551615}"#).lock;
         assert_eq!(lock, Some((Duration::from_secs(86_400), Duration::from_secs(86_400))));
+        let paths =
+            r#"{"members": [{"name": "a", "host": "/tmp", "port": 1}, {"name": "b", "host": "x,y", "port": 1}]}"#;
+        assert_eq!(read(false, paths, "{}").members, []);
         let long = format!(r#"{{"members": [{{"name": "{}", "host": "h", "port": 1}}]}}"#, "x".repeat(5000));
         assert!(read(false, &long, "{}").members[0].name.len() <= 200);
     }

@@ -92,6 +92,7 @@ impl Sessions {
             | Command::LeaveReplica(_)
             | Command::Drain
             | Command::EndLoans
+            | Command::Members(_)
             | Command::Tell(_)
             | Command::SwitchedOver(_) => Event::Tick,
         };

@@ -45,6 +45,9 @@ impl<I: Io> Worker<I> {
             self.dial_failed(key, Failure::unreachable("database removed"));
             return;
         };
+        if entry.hosts.is_empty() {
+            return self.knows_no_host(key, &entry);
+        }
         let (host, port) = self.next_host(key, database, &entry);
         self.reach(key, &host, port);
     }
@@ -63,6 +66,15 @@ impl<I: Io> Worker<I> {
             server.host = DialedHost::new(&entry.hosts[place], port, place, is_quiet);
         }
         (entry.hosts[place].clone(), port)
+    }
+
+    /// The agents of the cluster have told no member yet: that is an outage.
+    fn knows_no_host(&mut self, key: ServerKey, entry: &Database) {
+        let is_quiet = self.is_outage_told(entry);
+        if let Some(server) = self.servers.get_mut(key) {
+            server.host = DialedHost::unknown(is_quiet);
+        }
+        self.dial_failed(key, Failure::unreachable("the members of its cluster are not known yet"));
     }
 
     fn reach(&mut self, key: ServerKey, host: &Host, port: u16) {

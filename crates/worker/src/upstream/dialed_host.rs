@@ -46,6 +46,16 @@ impl DialedHost {
         Self { name, port, place: place as u16, is_quiet, question: RoleQuestion::None }
     }
 
+    /// No host is known that could be dialed.
+    pub(super) fn unknown(is_quiet: bool) -> Self {
+        Self { is_quiet, ..Self::default() }
+    }
+
+    /// Whether a host has been chosen.
+    pub(super) fn is_known(&self) -> bool {
+        self.port != 0
+    }
+
     /// The host of a server that was dialed by another process. `port` is that of the database, for a unix socket.
     pub(crate) fn arrived(name: &str, address: &Address, port: u16) -> Self {
         let port = match address {

@@ -152,6 +152,9 @@ impl<I: Io> Worker<I> {
     fn whose_login(&self, key: ServerKey) -> Arc<str> {
         let Some(server) = self.servers.get(key) else { return Arc::default() };
         let user = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
+        if !server.host.is_known() {
+            return format!("user \"{user}\"").into();
+        }
         let (host, port) = (server.host.word(), server.host.port());
         format!("host {host}, port {port}, user \"{user}\"").into()
     }

@@ -1,6 +1,6 @@
 //! `SHOW CLUSTERS`: each host of each cluster, what it is, and what the cluster does.
 //!
-//! Always true: each host of each cluster is shown once, in the order of the configuration.
+//! Always true: each host of each cluster is shown once, in the order of the configuration; a cluster without a known host has a row, too.
 //! Not here: what hosts and clusters are (crate `cluster`).
 
 use cluster::{Cluster, Member, State};
@@ -53,7 +53,15 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
                 waits_for.clone(),
             ]
         };
-        cluster.members().iter().enumerate().map(row).collect::<Vec<_>>()
+        let none = || {
+            let known = [text(&**name), text(state.word())].into_iter();
+            let unknown = std::iter::repeat_n(None, CLUSTERS.columns.len() - 4);
+            known.chain(unknown).chain([agents.clone(), waits_for.clone()]).collect::<Vec<_>>()
+        };
+        match cluster.members() {
+            [] => vec![none()],
+            members => members.iter().enumerate().map(row).collect::<Vec<_>>(),
+        }
     };
     view.clusters.rows().flat_map(of).collect()
 }
@@ -76,5 +84,10 @@ mod tests {
         let shown = lines(&table_of("CLUSTERS", &settings, "", &[]));
         let row = |host: &str| format!("main|unknown|{host}|NULL|unknown|NULL|NULL|NULL|NULL|0/1|NULL");
         assert_eq!(shown, [row("a:1"), row("b:2")]);
+        let settings = super::super::tests::settings(
+            "[clusters]\nmain = patroni=http://a:8008 user=u\n[pgbouncer]\nauth_type=any\n",
+        );
+        let shown = lines(&table_of("CLUSTERS", &settings, "", &[]));
+        assert_eq!(shown, ["main|unknown|NULL|NULL|NULL|NULL|NULL|NULL|NULL|0/1|NULL"]);
     }
 }

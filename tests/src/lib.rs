@@ -11,6 +11,7 @@ pub mod client;
 pub mod collector;
 pub mod comparison;
 pub mod directory;
+pub mod etcd;
 pub mod fake_server;
 pub mod hello;
 pub mod kit;

@@ -191,6 +191,12 @@ fn switch_over(model: &Mutex<Model>, body: &[u8]) -> (u16, String) {
 
 /// Reads one request: its first line and its body.
 fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let (head, body) = read_request(stream)?;
+    Some((head.lines().next()?.to_owned(), body))
+}
+
+/// Reads one request: its head and its body.
+pub(crate) fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -201,5 +207,5 @@ fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     stream.read_exact(&mut body).ok()?;
-    Some((head.lines().next()?.to_owned(), body))
+    Some((head, body))
 }

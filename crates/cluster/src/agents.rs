@@ -9,6 +9,10 @@ use std::time::Duration;
 
 use base::Time;
 
+use crate::cluster::Cluster;
+use crate::member::Member;
+use crate::store::{Store, StoreAnswer, StoreQuestion};
+
 /// What an agent answers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AgentAnswer {
@@ -52,6 +56,8 @@ pub(crate) struct Agents {
     first_answer: Option<Time>,
     /// The name of the cluster that they keep; an agent of another is not listened to. `None` if that does not matter.
     scope: Option<Arc<str>>,
+    /// Where they keep what they tell, if that is asked, too. While it answers, it decides in their place.
+    store: Option<Store>,
 }
 
 #[derive(Debug)]
@@ -86,16 +92,30 @@ impl Agents {
             error: None,
             under_way,
         };
-        Self { agents: places.into_iter().map(agent).collect(), lasts: LOCK_LASTS, first_answer: None, scope: None }
+        Self {
+            agents: places.into_iter().map(agent).collect(),
+            lasts: LOCK_LASTS,
+            first_answer: None,
+            scope: None,
+            store: None,
+        }
+    }
+
+    /// Has the store asked at these addresses.
+    pub(crate) fn ask_store_at(&mut self, addresses: Vec<Arc<str>>, now: Time) {
+        self.store = (!addresses.is_empty()).then(|| Store::new(addresses, now));
     }
 
     pub(crate) fn are_there(&self) -> bool {
-        !self.agents.is_empty()
+        !self.agents.is_empty() || self.store.is_some()
     }
 
     /// Takes over what another list has known of the same agents.
     pub(crate) fn succeed(&mut self, former: &Self) {
         (self.lasts, self.first_answer) = (former.lasts, former.first_answer);
+        if let Some((store, former)) = self.store.as_mut().zip(former.store.as_ref()) {
+            store.succeed(former);
+        }
         for agent in &mut self.agents {
             if let Some(known) = former.agents.iter().find(|known| known.place == agent.place) {
                 (agent.own, agent.scope, agent.view) = (known.own.clone(), known.scope.clone(), known.view.clone());
@@ -117,9 +137,39 @@ impl Agents {
         Some(place)
     }
 
-    /// When an agent is to be asked next.
+    /// The next question to the store.
+    pub(crate) fn start_store(&mut self, now: Time) -> Option<StoreQuestion> {
+        self.store.as_mut()?.start(now)
+    }
+
+    /// When an agent or the store is to be asked next.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.agents.iter().filter(|agent| agent.under_way.is_none()).map(|agent| agent.due).min()
+        let agents = self.agents.iter().filter(|agent| agent.under_way.is_none()).map(|agent| agent.due);
+        agents.chain(self.store.as_ref().and_then(Store::next_deadline)).min()
+    }
+
+    /// The store has answered, or not. Returns what an operator should know.
+    pub(crate) fn store_told(
+        &mut self,
+        now: Time,
+        next: Duration,
+        answer: Result<StoreAnswer, Arc<str>>,
+    ) -> Option<(bool, String)> {
+        let store = self.store.as_mut()?;
+        let told = store.told(now, next, answer);
+        if let Some((asked, answer)) = store.last() {
+            let (asked, lock) = (*asked, answer.lock);
+            self.first_answer.get_or_insert(asked);
+            self.lock_lasts(lock);
+        }
+        told
+    }
+
+    /// Something in the store has changed, or it cannot be watched.
+    pub(crate) fn store_changes(&mut self, now: Time, change: Result<(), Arc<str>>) {
+        if let Some(store) = &mut self.store {
+            store.changes(now, change);
+        }
     }
 
     /// An agent has answered, or not.
@@ -151,61 +201,82 @@ impl Agents {
             agent.scope = answer.scope;
         }
         self.first_answer.get_or_insert(asked);
-        if let Some((ttl, loop_wait)) = answer.lock {
+        self.lock_lasts(answer.lock);
+    }
+
+    fn lock_lasts(&mut self, lock: Option<(Duration, Duration)>) {
+        if let Some((ttl, loop_wait)) = lock {
             let (ttl, loop_wait) = (ttl.min(LOCK_MAX), loop_wait.min(LOCK_MAX));
             self.lasts = ttl.saturating_sub(loop_wait + LEASE_MARGIN).max(LEASE_MIN);
         }
     }
 
-    /// Until when the member at this host and port, which is the primary since that time, surely holds the leader lock. Where its agent
-    /// has not confirmed that yet, the time counts from when the first agent has answered. `None` if no agent is known to be its own, if
-    /// none has answered yet, or if nobody else would take the lock.
+    /// Until when the member at this host and port, which is the primary since that time, surely holds the leader lock, by the word of its
+    /// agent or of the store. Where neither has confirmed that yet, the time counts from when the first of them has answered. `None` if no
+    /// agent is known to be its own and the store does not answer, if none has answered yet, or if nobody else would take the lock.
     pub(crate) fn lease_of(&self, member: &str, since: Time) -> Option<Time> {
         // One agent may be known by two addresses.
         let own = (0..self.agents.len()).filter(|agent| self.member_of(*agent) == Some(member));
-        let confirmed = own.map(|agent| self.agents[agent].confirmed).max()?;
-        if self.is_paused() {
+        let confirmed = own.map(|agent| self.agents[agent].confirmed).max();
+        let store = self.store.as_ref().filter(|store| store.last().is_some_and(|(_, last)| last.lock_left.is_some()));
+        if self.is_paused() || confirmed.is_none() && store.is_none() {
             return None;
         }
-        let confirmed = confirmed.filter(|asked| *asked >= since);
-        Some(confirmed.unwrap_or(self.first_answer?.max(since)) + self.lasts)
+        let by_agent = confirmed.flatten().filter(|asked| *asked >= since).map(|asked| asked + self.lasts);
+        // The store tells how long the lock lasts itself.
+        let by_store = store.and_then(|store| store.lock_of(member, since));
+        let by_store = by_store.map(|until| Time(until.0.saturating_sub(LEASE_MARGIN.as_micros() as u64)));
+        by_agent.max(by_store).or(Some(self.first_answer?.max(since) + self.lasts))
     }
 
     /// Whether all agents have been asked, and some have answered, and none of them is that of this member.
     pub(crate) fn has_none_for(&self, member: &str) -> bool {
         let has_answered = self.agents.iter().any(|agent| agent.answered.is_some());
+        let is_confirmed_by_store = self.store.as_ref().is_some_and(|store| store.lock_of(member, Time(0)).is_some());
         has_answered
+            && !is_confirmed_by_store
             && self.are_all_asked()
             && (0..self.agents.len()).all(|agent| self.member_of(agent) != Some(member))
     }
 
     /// Whether automatic failover is off, as the agent has said that answered last.
     fn is_paused(&self) -> bool {
-        self.agents.iter().filter_map(|agent| agent.answered).max().is_some_and(|(_, is_paused)| is_paused)
+        let store = self.store.as_ref().and_then(Store::last).map(|(asked, answer)| (*asked, answer.is_paused));
+        let told = self.agents.iter().filter_map(|agent| agent.answered).chain(store);
+        told.max().is_some_and(|(_, is_paused)| is_paused)
     }
 
     /// Asks all agents at once.
     pub(crate) fn hurry(&mut self, now: Time) {
         self.agents.iter_mut().for_each(|agent| agent.due = agent.due.min(now));
+        if let Some(store) = &mut self.store {
+            store.hurry(now);
+        }
     }
 
-    /// The members as agents that have answered lately tell them. An agent that is known by two addresses counts once.
-    pub(crate) fn views(&self, now: Time, lasts: Duration) -> impl Iterator<Item = &Vec<AgentMember>> {
+    /// The members as the store tells them, if it has answered lately; else as agents tell them that have. An agent that is known by
+    /// two addresses counts once.
+    pub(crate) fn views(&self, now: Time, lasts: Duration) -> Vec<&Vec<AgentMember>> {
+        if let Some(answer) = self.store.as_ref().and_then(|store| store.view(now, lasts)) {
+            return vec![&answer.members];
+        }
         let asked = |agent: &Agent| agent.view.as_ref().map(|(asked, _)| *asked);
-        let is_shadowed = move |place: usize, agent: &Agent| {
+        let is_shadowed = |place: usize, agent: &Agent| {
             let is_same = |(other_place, other): (usize, &Agent)| {
                 other_place != place && other.own == agent.own && (asked(other), place) > (asked(agent), other_place)
             };
             agent.own.is_some() && self.agents.iter().enumerate().any(is_same)
         };
-        let agents = self.agents.iter().enumerate().filter(move |(place, agent)| !is_shadowed(*place, agent));
+        let agents = self.agents.iter().enumerate().filter(|(place, agent)| !is_shadowed(*place, agent));
         let views = agents.filter_map(|(_, agent)| agent.view.as_ref());
-        views.filter(move |(asked, _)| now.since(*asked) <= lasts).map(|(_, members)| members)
+        views.filter(|(asked, _)| now.since(*asked) <= lasts).map(|(_, members)| members).collect()
     }
 
-    /// Whether each of them has answered once, or has failed to.
+    /// Whether each of them has answered once, or has failed to, or the store has answered.
     pub(crate) fn are_all_asked(&self) -> bool {
-        self.agents.iter().all(|agent| agent.answered.is_some() || agent.error.is_some())
+        let (is_asked, has_answered) =
+            self.store.as_ref().map_or((true, false), |store| (store.is_asked(), store.last().is_some()));
+        has_answered || is_asked && self.agents.iter().all(|agent| agent.answered.is_some() || agent.error.is_some())
     }
 
     /// How many agents there are.
@@ -241,6 +312,7 @@ impl Agents {
     pub(crate) fn leader(&self, now: Time, lasts: Duration) -> Option<Option<&str>> {
         let told: Vec<(Option<&str>, u32)> = self
             .views(now, lasts)
+            .into_iter()
             .map(|members| match members.iter().find(|member| member.is_leader) {
                 Some(member) => (Some(&*member.place), member.timeline),
                 None => (None, 0),
@@ -252,7 +324,7 @@ impl Agents {
 
     /// Whether an agent that has answered lately knows a member at this host and port.
     pub(crate) fn knows(&self, place: &str, now: Time, lasts: Duration) -> bool {
-        self.views(now, lasts).flatten().any(|member| member.place == place)
+        self.views(now, lasts).into_iter().flatten().any(|member| member.place == place)
     }
 
     /// The host and port of the member that an agent stands beside, as itself or the others say.
@@ -277,7 +349,8 @@ impl Agents {
 
     /// The members that agents have told at any time.
     fn known(&self) -> impl Iterator<Item = &AgentMember> {
-        self.agents.iter().filter_map(|agent| agent.view.as_ref()).flat_map(|(_, members)| members)
+        let store = self.store.as_ref().and_then(Store::last).into_iter().flat_map(|(_, answer)| &answer.members);
+        store.chain(self.agents.iter().filter_map(|agent| agent.view.as_ref()).flat_map(|(_, members)| members))
     }
 
     /// An agent that has answered lately, rather than one that has not.
@@ -292,7 +365,23 @@ impl Agents {
     pub(crate) fn counts(&self) -> (usize, usize, Option<String>) {
         let is_answering = |agent: &&Agent| agent.error.is_none() && agent.answered.is_some();
         let error = |agent: &Agent| Some(format!("{}: {}", agent.place, agent.error.as_ref()?));
-        (self.agents.len(), self.agents.iter().filter(is_answering).count(), self.agents.iter().find_map(error))
+        let of_store = || Some(format!("etcd {}", self.store.as_ref()?.error()?));
+        let error = self.agents.iter().find_map(error).or_else(of_store);
+        (self.agents.len(), self.agents.iter().filter(is_answering).count(), error)
+    }
+}
+
+impl Cluster {
+    /// The name that the agents have for a member.
+    #[must_use]
+    pub fn agents_name_of(&self, member: &Member) -> Option<&Arc<str>> {
+        self.agents.name_of(member.name())
+    }
+
+    /// How many agents there are, how many have answered, and the last error.
+    #[must_use]
+    pub fn agents(&self) -> (usize, usize, Option<String>) {
+        self.agents.counts()
     }
 }
 
@@ -388,7 +477,7 @@ mod tests {
             let answer = AgentAnswer { scope: Some(scope.into()), holds_lock: true, ..view("a", 9 - place as u32) };
             agents.told(place, now, LASTS, Ok(answer));
         }
-        assert_eq!(agents.views(now, LASTS).count(), 1);
+        assert_eq!(agents.views(now, LASTS).len(), 1);
         assert_eq!(agents.counts(), (3, 1, Some("a:8008: it belongs to another cluster, other".to_owned())));
         assert_eq!(agents.scope_of("a:5432").as_deref(), Some("main"));
     }

@@ -72,15 +72,6 @@ impl Cluster {
         }
     }
 
-    /// Its members are those that its agents tell. What is not known of them is asked for. Agents of a cluster with another name are not
-    /// listened to, if one is given.
-    #[must_use]
-    pub fn told_by_agents(mut self, scope: Option<Arc<str>>) -> Self {
-        self.roster = Some(Roster::default());
-        self.agents.keep_to(scope);
-        self
-    }
-
     /// Applies changed settings that do not concern the members.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = terms;
@@ -95,6 +86,14 @@ impl Cluster {
             }
             Event::AgentTold { agent, answer } => {
                 self.is_told(now, agent, answer);
+                None
+            }
+            Event::StoreTold(answer) => {
+                self.store_tells(now, answer, out);
+                None
+            }
+            Event::StoreChanged(change) => {
+                self.agents.store_changes(now, change);
                 None
             }
             Event::Switchover(to) => {
@@ -167,24 +166,12 @@ impl Cluster {
         self.primary.map(|place| self.members[place].name())
     }
 
-    /// The name that the agents have for a member.
-    #[must_use]
-    pub fn agents_name_of(&self, member: &Member) -> Option<&Arc<str>> {
-        self.agents.name_of(member.name())
-    }
-
     /// By how many bytes a member is behind the primary in replaying.
     #[must_use]
     pub fn lag_of(&self, member: &Member) -> Option<u64> {
         let primary = self.members.get(self.primary?)?.report()?;
         let report = member.report().filter(|report| report.in_recovery)?;
         Some(primary.replayed.saturating_sub(report.replayed))
-    }
-
-    /// How many agents there are, how many have answered, and the last error.
-    #[must_use]
-    pub fn agents(&self) -> (usize, usize, Option<String>) {
-        self.agents.counts()
     }
 
     /// Where clients may write.
@@ -240,7 +227,7 @@ impl Cluster {
     }
 
     /// The time until a member is checked again.
-    fn interval(&self, now: Time) -> Duration {
+    pub(crate) fn interval(&self, now: Time) -> Duration {
         let is_new = self.without_since.is_some_and(|since| now.since(since) < HURRY_MAX);
         let is_hurried = is_new || self.switchover.is_some() || self.gate == Gate::Fenced;
         if is_hurried { HURRIED.min(self.terms.check_interval) } else { self.terms.check_interval }
@@ -570,6 +557,7 @@ impl Cluster {
         while let Some(agent) = self.agents.start(now) {
             out.push(Command::AskAgent(agent));
         }
+        self.ask_store(now, out);
     }
 }
 
@@ -582,7 +570,7 @@ const HURRIED: Duration = Duration::from_millis(100);
 /// for the first minute of an outage.
 const HURRY_MAX: Duration = Duration::from_secs(60);
 /// Agents read what they answer from their store of configuration.
-const AGENT_INTERVAL_MIN: Duration = Duration::from_millis(250);
+pub(crate) const AGENT_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// How long the answer of an agent counts at least.
 const ANSWER_LASTS_MIN: Duration = Duration::from_secs(3);
 /// A target that lacks more of the log than this (one segment) is not switched over to.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::agents::{AgentAnswer, AgentMember};
 use crate::member::Checked;
+use crate::store::StoreAnswer;
 use crate::switchover::Summary;
 
 /// The settings of a cluster.
@@ -43,6 +44,10 @@ pub enum Event {
         /// The answer.
         answer: Result<AgentAnswer, Arc<str>>,
     },
+    /// The store of the agents has answered, or not.
+    StoreTold(Result<StoreAnswer, Arc<str>>),
+    /// Something in the store has changed, or it cannot be watched.
+    StoreChanged(Result<(), Arc<str>>),
     /// An operator wants another primary: this one, or the one that has received most.
     Switchover(Option<Arc<str>>),
     /// The operator has given up.
@@ -66,6 +71,15 @@ pub enum Command {
     Check(usize),
     /// Ask an agent; [`Event::AgentTold`] must follow.
     AskAgent(usize),
+    /// Ask the store of the agents at this one of its addresses; [`Event::StoreTold`] must follow.
+    AskStore(usize),
+    /// Wait for a change in the store; [`Event::StoreChanged`] must follow, sooner or later.
+    WatchStore {
+        /// One of its addresses.
+        address: usize,
+        /// The last revision that is known.
+        revision: u64,
+    },
     /// Where clients may write from now on.
     Gate(Gate),
     /// The primary is back: waiting clients need not wait for the next attempt.

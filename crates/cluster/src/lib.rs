@@ -13,6 +13,7 @@ mod event;
 mod identity;
 mod member;
 mod roster;
+mod store;
 mod succession;
 mod switchover;
 
@@ -20,4 +21,5 @@ pub use agents::{AgentAnswer, AgentMember};
 pub use cluster::Cluster;
 pub use event::{Command, Event, Gate, News, State, Terms};
 pub use member::{Checked, Member, MemberRole, Report};
+pub use store::{StoreAnswer, StoreVersion};
 pub use switchover::Summary;

@@ -37,7 +37,9 @@ struct Listed {
 impl Roster {
     /// Looks at what the agents have told lately; `primary` is the host and port of the member that proves to be the primary.
     fn look(&mut self, now: Time, agents: &Agents, lasts: Duration, primary: Option<&str>, news: &mut Vec<News>) {
-        let views: Vec<&Vec<AgentMember>> = agents.views(now, lasts).collect();
+        let mut views = agents.views(now, lasts);
+        // A list without members is no list.
+        views.retain(|view| !view.is_empty());
         let mut votes: BTreeMap<&str, (usize, &AgentMember)> = BTreeMap::new();
         for view in &views {
             let seen: BTreeMap<&str, &AgentMember> = view.iter().map(|member| (&*member.place, member)).collect();
@@ -91,6 +93,15 @@ impl Roster {
 }
 
 impl Cluster {
+    /// Its members are those that its agents tell. What is not known of them is asked for. Agents of a cluster with another name are not
+    /// listened to, if one is given.
+    #[must_use]
+    pub fn told_by_agents(mut self, scope: Option<Arc<str>>) -> Self {
+        self.roster = Some(Roster::default());
+        self.agents.keep_to(scope);
+        self
+    }
+
     /// Looks whether there are other members now.
     pub(crate) fn look_at_roster(&mut self, now: Time, out: &mut Vec<Command>) {
         let lasts = self.answer_lasts();
@@ -102,7 +113,11 @@ impl Cluster {
             let (count, answering, error) = self.agents.counts();
             if let Some(error) = error.filter(|_| answering == 0 && self.agents.are_all_asked()) {
                 roster.has_told_waiting = true;
-                let text = format!("no member is known, since none of {count} interfaces of Patroni answers: {error}");
+                let whose = match count {
+                    0 => "since no question is answered".to_owned(),
+                    _ => format!("since none of {count} interfaces of Patroni answers"),
+                };
+                let text = format!("no member is known, {whose}: {error}");
                 news.push(News { is_warning: true, text });
             }
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::catalog::Words;
 use crate::database::Password;
 use crate::endpoint::Endpoint;
+use crate::etcd::{Etcd, EtcdLine};
 use crate::host::{Host, PORT, match_ports, ports};
 use crate::mistake::Wrong;
 use crate::pairs::{pairs, time, unrecognized, word};
@@ -41,8 +42,10 @@ pub struct Cluster {
     pub patroni: Vec<Arc<Endpoint>>,
     /// Patroni's REST interfaces of members that were told, besides.
     pub(crate) told_agents: Vec<Arc<Endpoint>>,
-    /// Patroni's name for the cluster (`scope`), if it is written.
+    /// Patroni's name for the cluster (`scope`), if it is written or the store of the agents is asked.
     pub scope: Option<Arc<str>>,
+    /// Where Patroni keeps what it knows; `None` if that is not asked.
+    pub etcd: Option<Etcd>,
     /// User and password for Patroni's REST interface.
     pub patroni_login: Option<(Arc<str>, Password)>,
     /// The file of the authorities that certify Patroni; `None` stands for the system's.
@@ -107,7 +110,7 @@ impl Cluster {
     pub fn is_checked_like(&self, other: &Self) -> bool {
         let members = |cluster: &Self| (cluster.hosts.clone(), cluster.ports.clone(), cluster.port);
         let by = |cluster: &Self| (cluster.user.clone(), cluster.password.clone(), cluster.dbname.clone());
-        let told = |cluster: &Self| (cluster.is_told_members, cluster.scope.clone());
+        let told = |cluster: &Self| (cluster.is_told_members, cluster.scope.clone(), cluster.etcd.clone());
         members(self) == members(other)
             && by(self) == by(other)
             && told(self) == told(other)
@@ -129,6 +132,7 @@ struct Line<'n> {
     patroni_password: Option<Password>,
     patroni_ca_file: Option<Arc<str>>,
     scope: Option<Arc<str>>,
+    etcd: EtcdLine,
     demote_command: Option<Arc<str>>,
     check_interval: Option<Duration>,
     hold_timeout: Option<Duration>,
@@ -152,6 +156,7 @@ impl Line<'_> {
             "patroni_password" => self.patroni_password = Some(Password::new(value)),
             "patroni_ca_file" => self.patroni_ca_file = Some(value.into()),
             "scope" => self.scope = Some(value.into()),
+            "etcd" | "etcd_prefix" | "etcd_user" | "etcd_password" | "etcd_ca_file" => self.etcd.assign(key, value)?,
             "demote_command" => self.demote_command = Some(value.into()),
             "check_interval" => self.check_interval = Some(between(key, value, 0.1, 60)?),
             "hold_timeout" => self.hold_timeout = Some(between(key, value, 1.0, 600)?),
@@ -164,7 +169,9 @@ impl Line<'_> {
 
     fn cluster(self) -> Result<Cluster, Wrong> {
         let needs = |what: &str| Wrong::new(format!("cluster \"{}\" has no {what}", self.name));
-        let is_told_members = self.hosts.is_none() && !self.patroni.is_empty();
+        let etcd = self.etcd.etcd(self.scope.as_deref().unwrap_or(self.name))?;
+        let scope = self.scope.or_else(|| etcd.is_some().then(|| self.name.into()));
+        let is_told_members = self.hosts.is_none() && (!self.patroni.is_empty() || etcd.is_some());
         if is_told_members && !self.ports.is_empty() {
             return Err(Wrong::new("port= needs hosts="));
         }
@@ -192,7 +199,8 @@ impl Line<'_> {
             dbname: self.dbname.unwrap_or_else(|| "postgres".into()),
             patroni: self.patroni,
             told_agents: Vec::new(),
-            scope: self.scope,
+            scope,
+            etcd,
             patroni_login,
             patroni_ca_file: self.patroni_ca_file,
             demote_command: self.demote_command,
@@ -240,6 +248,11 @@ pub(crate) const CLUSTER_KEYS: &[&str] = &[
     "patroni_password",
     "patroni_ca_file",
     "scope",
+    "etcd",
+    "etcd_prefix",
+    "etcd_user",
+    "etcd_password",
+    "etcd_ca_file",
     "demote_command",
     "check_interval",
     "hold_timeout",
@@ -248,7 +261,7 @@ pub(crate) const CLUSTER_KEYS: &[&str] = &[
 ];
 
 const CHECKED_BY: &str = "it checks the hosts, for which a role with LOGIN is enough";
-const TOLD_BY: &str = "with patroni= they may be left out: its members are the hosts then";
+const TOLD_BY: &str = "with patroni= or etcd= they may be left out: the members of Patroni are the hosts then";
 /// More members than any cluster has.
 pub(crate) const HOSTS_MAX: usize = 32;
 
@@ -270,6 +283,10 @@ mod tests {
             let value = match *key {
                 "hosts" => continue,
                 "patroni" => "http://a:8008,https://b:8008",
+                "etcd" => "http://a:2379",
+                "etcd_prefix" | "etcd_ca_file" => "x etcd=http://a:2379",
+                "etcd_user" => "x etcd_password=y etcd=http://a:2379",
+                "etcd_password" => "y etcd_user=x etcd=http://a:2379",
                 "lease_fencing" => "off",
                 "patroni_user" => "x patroni_password=y",
                 "patroni_password" => "y patroni_user=x",
@@ -311,7 +328,12 @@ mod tests {
         let told = bad("hosts=a user=u patroni=http://u:s3cret@a:8008");
         assert!(told.contains("it has a user in it") && !told.contains("s3cret"), "{told}");
         assert!(bad("hosts=a user=u patroni=http://a:8008/cluster").contains("it has a path"));
-        let told = format!("{:?}", good("hosts=a user=u password=s3cret patroni_user=p patroni_password=s3cret"));
+        let told = format!(
+            "{:?}",
+            good(
+                "hosts=a user=u password=s3cret patroni_user=p patroni_password=s3cret etcd=http://a:1 etcd_user=e etcd_password=s3cret"
+            )
+        );
         assert!(!told.contains("s3cret"), "{told}");
     }
 }

@@ -1,4 +1,4 @@
-//! A server that is asked by HTTP: the value of `otlp_endpoint`, and an element of `patroni=`.
+//! A server that is asked by HTTP: the value of `otlp_endpoint`, and an element of `patroni=` and of `etcd=`.
 //!
 //! Always true: a URL contains no user and no password, and nothing that could end a line of a request.
 //! Not here: requests (`control`).

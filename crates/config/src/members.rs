@@ -87,14 +87,17 @@ impl Cluster {
 
     /// Whether an agent is asked that was told: not in clear, if those that are written are not.
     fn may_ask(&self, agent: &Endpoint) -> bool {
-        agent.is_tls || self.patroni.iter().any(|written| !written.is_tls)
+        agent.is_tls || self.patroni.is_empty() || self.patroni.iter().any(|written| !written.is_tls)
     }
 
     /// Whether it is told its members by some of the same agents as another line.
     fn is_told_like(&self, other: &Self) -> bool {
-        let has_common =
-            || self.patroni.iter().any(|agent| other.agents().any(|old| old.authority() == agent.authority()));
-        self.is_told_members && other.is_told_members && self.scope == other.scope && has_common()
+        let addresses = |cluster: &Self| cluster.etcd.as_ref().map(|etcd| etcd.addresses.clone()).unwrap_or_default();
+        let is_same_store = addresses(self).iter().any(|address| addresses(other).contains(address));
+        let is_same_agent =
+            self.patroni.iter().any(|agent| other.agents().any(|old| old.authority() == agent.authority()));
+        let is_scope_same = self.scope == other.scope;
+        self.is_told_members && other.is_told_members && is_scope_same && (is_same_store || is_same_agent)
     }
 }
 

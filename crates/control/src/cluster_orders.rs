@@ -30,6 +30,11 @@ impl<S> Control<S> {
         self.clusters.has(cluster, number)
     }
 
+    /// Whether a cluster is still there.
+    pub(crate) fn has_cluster(&self, cluster: &str) -> bool {
+        self.clusters.rows().any(|(name, _)| **name == *cluster)
+    }
+
     /// New settings are in force: their clusters are watched.
     pub(crate) fn heed_clusters(&mut self) {
         let changed: Vec<Arc<str>> = self.switchovers.keys().cloned().collect();

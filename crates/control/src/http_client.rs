@@ -1,16 +1,17 @@
-//! Requests to HTTP servers: a collector of spans, Patroni.
+//! Requests to HTTP servers: a collector of spans, Patroni, etcd.
 //!
 //! Always true: of an answer at most so many bytes are read as its caller allows. Redirects are not followed, because what
 //! proves who we are is meant for the configured server only.
-//! Not here: what is asked (`otlp`, `clusters::patroni`), time limits of whole conversations (their callers).
+//! Not here: what is asked (`otlp`, `clusters::patroni`, `clusters::etcd`), time limits of whole conversations (their callers).
 
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, to_bytes};
 use config::Endpoint;
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{self, HeaderMap};
-use hyper::{Request, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use reactor::tls::{Check, Demand, DemandParts, TermsText};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_stream::StreamExt as _;
 
 use crate::source::words_of;
 use crate::tls::systems_authorities;
@@ -60,17 +62,53 @@ impl HttpConnection {
     ///
     /// # Errors
     /// Why there is no answer, in words.
-    pub(crate) async fn send(&mut self, mut request: Request<Body>, bytes_max: usize) -> Result<HttpReply, String> {
+    pub(crate) async fn send(&mut self, request: Request<Body>, bytes_max: usize) -> Result<HttpReply, String> {
+        let (head, body) = self.answer(request).await?.into_parts();
+        let body = to_bytes(Body::new(body), bytes_max).await.unwrap_or_default();
+        Ok(HttpReply { status: head.status, headers: head.headers, body })
+    }
+
+    /// Sends a request whose answer has no end, and passes each line of it on until `takes` wants no more of them, or the answer ends. A line
+    /// has at most `bytes_max`.
+    ///
+    /// # Errors
+    /// Why there is no answer, or no line, in words.
+    pub(crate) async fn send_for_lines(
+        &mut self,
+        request: Request<Body>,
+        bytes_max: usize,
+        takes: &mut impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), String> {
+        let response = self.answer(request).await?;
+        if !response.status().is_success() {
+            return Err(format!("status {}", response.status().as_u16()));
+        }
+        let mut parts = Body::new(response.into_body()).into_data_stream();
+        let mut left = Vec::new();
+        while let Some(part) = parts.next().await {
+            left.extend_from_slice(&part.map_err(|error| error.to_string())?);
+            while let Some(end) = left.iter().position(|byte| *byte == b'\n') {
+                let rest = left.split_off(end + 1);
+                let line = std::mem::replace(&mut left, rest);
+                if !takes(&line) {
+                    return Ok(());
+                }
+            }
+            if left.len() > bytes_max {
+                return Err("a line of its answer is too long".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, mut request: Request<Body>) -> Result<Response<Incoming>, String> {
         let headers = request.headers_mut();
         let authority = self.authority.parse().map_err(|_| format!("\"{}\" is no name of a host", self.authority))?;
         headers.insert(header::HOST, authority);
         let agent = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
         headers.insert(header::USER_AGENT, header::HeaderValue::from_static(agent));
         self.sender.ready().await.map_err(|error| error.to_string())?;
-        let response = self.sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let (head, body) = response.into_parts();
-        let body = to_bytes(Body::new(body), bytes_max).await.unwrap_or_default();
-        Ok(HttpReply { status: head.status, headers: head.headers, body })
+        self.sender.send_request(request).await.map_err(|error| error.to_string())
     }
 }
 

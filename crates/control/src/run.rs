@@ -156,7 +156,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         control.handle(clock.now(), event);
         if !Arc::ptr_eq(&control.hands.active, &in_force.borrow()) {
             in_force.send_replace(Arc::clone(&control.hands.active));
-            sessions.keep(|cluster, number| control.has_machine(cluster, number));
+            sessions
+                .keep(|cluster, number| control.has_machine(cluster, number), |cluster| control.has_cluster(cluster));
         }
         while let Some((number, answer)) = control.next_http_answer() {
             askers.answer(number, answer);

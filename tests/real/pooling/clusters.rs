@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tests::client::Client;
+use tests::etcd::Etcd;
 use tests::message;
 use tests::patroni::Patroni;
 use tests::pooler::{Ini, Pooler};
@@ -98,6 +99,34 @@ pub(crate) fn the_members_of_a_cluster_are_those_that_patroni_tells(house: &Hous
     patroni.leads(Some(1));
     await_primary(&pooler, &two);
     assert_eq!(port(&mut early), two.port());
+}
+
+pub(crate) fn a_change_of_the_leader_in_etcd_is_followed_at_once(house: &House) {
+    let (one, two) = pair(house);
+    let etcd = Etcd::open(&[one.port(), two.port()]);
+    etcd.asks_for_login("pooler", "s3cret");
+    // The first address is none; nobody but etcd knows the members.
+    let line = format!(
+        "main = etcd=http://127.0.0.1:1,{} etcd_user=pooler etcd_password=s3cret user=u check_interval=60 lease_fencing=off",
+        etcd.url()
+    );
+    let ini = Ini::new("rw = cluster=main dbname=postgres").cluster(&line);
+    let pooler = house.start(&ini.set("pool_mode = transaction"));
+    await_primary(&pooler, &one);
+    let mut client = pooler.client("u", "rw");
+    assert_eq!((port(&mut client), etcd.logins()), (one.port(), 1));
+    // The next question of its own is a minute away.
+    etcd.forgets_tokens();
+    two.promote();
+    etcd.leads("node2", 18);
+    await_primary(&pooler, &two);
+    assert_eq!(port(&mut client), two.port());
+    assert_eq!(etcd.logins(), 102);
+    etcd.goes_back("node1");
+    pooler.await_log("it tells an older state than before (revision 3, term 2 after revision ");
+    assert_eq!(port(&mut client), two.port());
+    assert_eq!(state(&pooler), "steady");
+    assert!(!pooler.log().contains("s3cret"));
 }
 
 pub(crate) fn a_switchover_by_patroni_costs_no_error(house: &House) {

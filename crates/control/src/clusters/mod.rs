@@ -4,9 +4,12 @@
 //! not told to the next one.
 //! Not here: decisions (crate `cluster`), questions to hosts and to Patroni (`tasks`).
 
+mod authorities;
+mod etcd;
 mod patroni;
 mod session;
 mod tasks;
+mod tokens;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -200,6 +203,8 @@ impl Running {
                 Command::SwitchedOver(outcome) => Deed::SwitchedOver(outcome),
                 Command::Check(_)
                 | Command::AskAgent(_)
+                | Command::AskStore(_)
+                | Command::WatchStore { .. }
                 | Command::Checkpoint(_)
                 | Command::AskSwitchover { .. }
                 | Command::Demote { .. }
@@ -217,6 +222,8 @@ fn machine_of(now: Time, cluster: &config::Cluster) -> Cluster {
     let members = cluster.hosts_with_ports().map(|(host, port)| host.at(port).into()).collect();
     let agents = cluster.agents().map(|agent| agent.authority().into()).collect();
     let machine = Cluster::new(now, terms_of(cluster), members, agents);
+    let addresses = cluster.etcd.iter().flat_map(|etcd| &etcd.addresses).map(|address| address.authority().into());
+    let machine = machine.with_store(now, addresses.collect());
     if cluster.is_told_members { machine.told_by_agents(cluster.scope.clone()) } else { machine }
 }
 

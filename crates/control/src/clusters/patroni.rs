@@ -14,17 +14,17 @@ use config::{Cluster, Endpoint};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE};
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 use tokio_rustls::rustls::ClientConfig;
 
-use crate::http_client::{HttpConnection, HttpReply, demand, plain};
+use super::authorities::Authorities;
+use crate::http_client::{HttpConnection, HttpReply, plain};
 
 /// Asks an agent for the cluster, whether its own member holds the leader lock, and how long that lasts.
 ///
 /// # Errors
 /// Why there is no answer, in words.
-pub(super) async fn ask(cluster: Arc<Cluster>, agent: usize) -> Result<AgentAnswer, String> {
-    let interface = Interface::of(cluster, agent).await?;
+pub(super) async fn ask(cluster: Arc<Cluster>, agent: usize, known: &Authorities) -> Result<AgentAnswer, String> {
+    let interface = Interface::of(cluster, agent, known).await?;
     // The lock is asked for first: its confirmation counts from the time at which the question was put. Each answer counts by itself:
     // without its store Patroni may still say that it holds the lock, but not who else is there.
     let leader = interface.send(Method::GET, "/leader", None).await?;
@@ -41,11 +41,12 @@ pub(super) async fn ask(cluster: Arc<Cluster>, agent: usize) -> Result<AgentAnsw
 pub(super) async fn switch_over(
     cluster: Arc<Cluster>,
     agent: usize,
+    known: &Authorities,
     from: Arc<str>,
     to: Arc<str>,
 ) -> Result<(), String> {
     let body = json!({ "leader": *from, "candidate": *to }).to_string();
-    let reply = Interface::of(cluster, agent).await?.send(Method::POST, "/switchover", Some(body)).await?;
+    let reply = Interface::of(cluster, agent, known).await?.send(Method::POST, "/switchover", Some(body)).await?;
     match reply.status {
         StatusCode::OK => Ok(()),
         status => Err(format!("status {}: {}", status.as_u16(), plain(&String::from_utf8_lossy(&reply.body)))),
@@ -60,15 +61,9 @@ struct Interface {
 }
 
 impl Interface {
-    async fn of(cluster: Arc<Cluster>, agent: usize) -> Result<Self, String> {
+    async fn of(cluster: Arc<Cluster>, agent: usize, known: &Authorities) -> Result<Self, String> {
         let endpoint = Arc::clone(cluster.agents().nth(agent).ok_or("it is not there any more")?);
-        let tls = if endpoint.is_tls {
-            let (endpoint, ca_file) = (Arc::clone(&endpoint), cluster.patroni_ca_file.clone());
-            let prepared = spawn_blocking(move || demand(&endpoint, "patroni_ca_file", ca_file.as_deref()));
-            prepared.await.map_err(|error| error.to_string())??
-        } else {
-            None
-        };
+        let tls = known.demand(&cluster, &endpoint, "patroni_ca_file", cluster.patroni_ca_file.as_ref()).await?;
         Ok(Self { cluster, endpoint, tls })
     }
 
@@ -127,16 +122,16 @@ fn member(member: &Value) -> Option<AgentMember> {
 }
 
 /// The URL of an agent without its path.
-fn agent_of(url: &str) -> Option<String> {
+pub(super) fn agent_of(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     Some(plain(&format!("{scheme}://{}", rest.split('/').next().unwrap_or_default())))
 }
 
 /// The size of a cluster of hundreds of members.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
-const MEMBERS_MAX: usize = 1000;
+pub(super) const MEMBERS_MAX: usize = 1000;
 /// A day: more than any `ttl`.
-const SECONDS_MAX: u64 = 86_400;
+pub(super) const SECONDS_MAX: u64 = 86_400;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Carries out what the machine of a cluster wants: a question to a host or to Patroni, or a step of a switchover.
 //!
-//! Always true: each task has one outcome, and all but a step of a switchover have it within [`CHECK_MAX`] or [`AGENT_MAX`]. The
+//! Always true: each task has one outcome, and all but a watch and a step of a switchover have it within [`CHECK_MAX`] or [`AGENT_MAX`]. The
 //! connection over which a host was checked is used for its next check.
 //! Not here: when something is asked (crate `cluster`), statements (`session`), Patroni's interface (`patroni`).
 
@@ -16,8 +16,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::MachineId;
+use super::authorities::Authorities;
+use super::etcd::Gateway;
 use super::patroni;
 use super::session::{Failed, FailedKind, Session};
+use super::tokens::Tokens;
 use crate::http_client::plain;
 use crate::resolver::Resolver;
 
@@ -35,6 +38,8 @@ pub struct ClusterTask {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
     open: Arc<Mutex<Open>>,
+    authorities: Authorities,
+    tokens: Tokens,
 }
 
 /// The open connections: by cluster, number of its machine, and place of the member.
@@ -51,9 +56,11 @@ pub(crate) struct Means {
 }
 
 impl Sessions {
-    /// Closes the connections of all machines but these.
-    pub(crate) fn keep(&self, is_there: impl Fn(&str, u64) -> bool) {
-        self.lock().retain(|(cluster, number, _), _| is_there(cluster, *number));
+    /// Closes the connections of all machines but these, and forgets what belongs to other clusters than these.
+    pub(crate) fn keep(&self, has_machine: impl Fn(&str, u64) -> bool, has_cluster: impl Fn(&str) -> bool) {
+        self.lock().retain(|(cluster, number, _), _| has_machine(cluster, *number));
+        self.authorities.keep(&has_cluster);
+        self.tokens.keep(&has_cluster);
     }
 
     /// Carries out a task, and returns its outcome.
@@ -70,18 +77,31 @@ impl Sessions {
                 Event::Checked { member, outcome }
             }
             Command::AskAgent(agent) => {
-                let answer = match timeout(AGENT_MAX, patroni::ask(cluster, agent)).await {
+                let answer = match timeout(AGENT_MAX, patroni::ask(cluster, agent, &self.authorities)).await {
                     Ok(answer) => answer.map_err(Arc::from),
                     Err(_) => Err(late(AGENT_MAX)),
                 };
                 Event::AgentTold { agent, answer }
             }
+            Command::AskStore(address) => {
+                let gateway = Gateway::new(cluster, address, self.authorities, self.tokens);
+                let answer =
+                    timeout(AGENT_MAX, gateway.state()).await.unwrap_or_else(|_| Err(late(AGENT_MAX).to_string()));
+                Event::StoreTold(answer.map_err(Arc::from))
+            }
+            Command::WatchStore { address, revision } => {
+                let gateway = Gateway::new(cluster, address, self.authorities, self.tokens);
+                // Now and then it is watched anew, in case the connection is dead.
+                let change = timeout(WATCH_MAX, gateway.change(revision)).await.unwrap_or(Ok(()));
+                Event::StoreChanged(change.map_err(Arc::from))
+            }
             Command::Checkpoint(member) => Event::Checkpointed(run(cluster, member, means, "CHECKPOINT").await),
             Command::AskSwitchover { agent, from, to } => {
-                let done = match timeout(STEP_MAX, patroni::switch_over(cluster, agent, from, to)).await {
-                    Ok(done) => done.map_err(Arc::from),
-                    Err(_) => Err(late(STEP_MAX)),
-                };
+                let done =
+                    match timeout(STEP_MAX, patroni::switch_over(cluster, agent, &self.authorities, from, to)).await {
+                        Ok(done) => done.map_err(Arc::from),
+                        Err(_) => Err(late(STEP_MAX)),
+                    };
                 Event::HandedOver(done)
             }
             Command::Demote { from, to } => Event::HandedOver(demote(cluster, from, to).await),
@@ -176,6 +196,8 @@ fn late(limit: Duration) -> Arc<str> {
 const CHECK_MAX: Duration = Duration::from_secs(1);
 /// The time limit for the answers of an agent.
 const AGENT_MAX: Duration = Duration::from_secs(2);
+/// The time limit for a watch of the store, which is asked all the same meanwhile.
+const WATCH_MAX: Duration = Duration::from_secs(60);
 /// The time limit for a step of a switchover, for which the machine has shorter ones of its own.
 const STEP_MAX: Duration = Duration::from_secs(600);
 /// Promotes a standby, and waits until it accepts writes (PostgreSQL 12 and later).

@@ -52,6 +52,8 @@ pub struct Cluster {
     pub patroni_ca_file: Option<Arc<str>>,
     /// The command that stops or demotes the primary in a switchover without Patroni.
     pub demote_command: Option<Arc<str>>,
+    /// How long that may take before it is killed, from 1 to 590 s.
+    pub demote_timeout: Duration,
     /// The time between two checks of a host, from 0.1 to 60 s.
     pub check_interval: Duration,
     /// How long clients are held at most in a switchover or by HOLD, from 1 to 600 s.
@@ -134,6 +136,7 @@ struct Line<'n> {
     scope: Option<Arc<str>>,
     etcd: EtcdLine,
     demote_command: Option<Arc<str>>,
+    demote_timeout: Option<Duration>,
     check_interval: Option<Duration>,
     hold_timeout: Option<Duration>,
     drain_timeout: Option<Duration>,
@@ -158,6 +161,7 @@ impl Line<'_> {
             "scope" => self.scope = Some(value.into()),
             "etcd" | "etcd_prefix" | "etcd_user" | "etcd_password" | "etcd_ca_file" => self.etcd.assign(key, value)?,
             "demote_command" => self.demote_command = Some(value.into()),
+            "demote_timeout" => self.demote_timeout = Some(between(key, value, 1.0, 590)?),
             "check_interval" => self.check_interval = Some(between(key, value, 0.1, 60)?),
             "hold_timeout" => self.hold_timeout = Some(between(key, value, 1.0, 600)?),
             "drain_timeout" => self.drain_timeout = Some(between(key, value, 0.0, 600)?),
@@ -204,6 +208,7 @@ impl Line<'_> {
             patroni_login,
             patroni_ca_file: self.patroni_ca_file,
             demote_command: self.demote_command,
+            demote_timeout: self.demote_timeout.unwrap_or(Duration::from_secs(120)),
             check_interval: self.check_interval.unwrap_or(Duration::from_secs(1)),
             hold_timeout: self.hold_timeout.unwrap_or(Duration::from_secs(30)),
             drain_timeout: self.drain_timeout.unwrap_or(Duration::from_secs(10)),
@@ -254,6 +259,7 @@ pub(crate) const CLUSTER_KEYS: &[&str] = &[
     "etcd_password",
     "etcd_ca_file",
     "demote_command",
+    "demote_timeout",
     "check_interval",
     "hold_timeout",
     "drain_timeout",

@@ -5,6 +5,7 @@
 //! Not here: decisions (crate `cluster`), questions to hosts and to Patroni (`tasks`).
 
 mod authorities;
+mod demotion;
 mod etcd;
 mod patroni;
 mod session;

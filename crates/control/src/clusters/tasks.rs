@@ -5,18 +5,17 @@
 //! Not here: when something is asked (crate `cluster`), statements (`session`), Patroni's interface (`patroni`).
 
 use std::collections::BTreeMap;
-use std::process::{self, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cluster::{Checked, Command, Event};
 use config::TlsMode;
 use reactor::tls::Demand;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::MachineId;
 use super::authorities::Authorities;
+use super::demotion;
 use super::etcd::Gateway;
 use super::patroni;
 use super::session::{Failed, FailedKind, Session};
@@ -104,7 +103,7 @@ impl Sessions {
                     };
                 Event::HandedOver(done)
             }
-            Command::Demote { from, to } => Event::HandedOver(demote(cluster, from, to).await),
+            Command::Demote { from, to } => Event::HandedOver(demotion::run(cluster, from, to).await),
             Command::Promote(member) => Event::Promoted(run(cluster, member, means, PROMOTE).await),
             // The others ask nobody outside.
             Command::Gate(_)
@@ -162,29 +161,6 @@ async fn run(cluster: Arc<config::Cluster>, member: usize, means: Means, sql: &'
     match timeout(STEP_MAX, running).await {
         Ok(done) => done.map_err(|failed| plain(&failed.why).into()),
         Err(_) => Err(late(STEP_MAX)),
-    }
-}
-
-/// Runs the command that demotes the primary. It learns from its environment which host that is, and which one follows.
-async fn demote(cluster: Arc<config::Cluster>, from: usize, to: usize) -> Result<(), Arc<str>> {
-    let Some(command) = cluster.demote_command.clone() else { return Err("there is no demote_command".into()) };
-    let place = |member: usize| cluster.hosts_with_ports().nth(member).map(|(host, port)| host.at(port));
-    let (from, to, name) = (place(from).unwrap_or_default(), place(to).unwrap_or_default(), cluster.name.clone());
-    let ran = spawn_blocking(move || {
-        let mut shell = process::Command::new("/bin/sh");
-        shell.arg("-c").arg(&*command).stdin(Stdio::null()).stdout(Stdio::null());
-        shell.env("TRUNKLINE_CLUSTER", &*name).env("TRUNKLINE_PRIMARY", from).env("TRUNKLINE_TARGET", to);
-        shell.output()
-    });
-    match ran.await {
-        Ok(Ok(output)) if output.status.success() => Ok(()),
-        Ok(Ok(output)) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let last = said.lines().rev().find(|line| !line.trim().is_empty()).map(plain);
-            Err(last.map_or_else(|| output.status.to_string(), |last| format!("{}: {last}", output.status)).into())
-        }
-        Ok(Err(error)) => Err(error.to_string().into()),
-        Err(error) => Err(error.to_string().into()),
     }
 }
 

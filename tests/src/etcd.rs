@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -34,6 +34,8 @@ struct Model {
     /// The keys below `/service/main/`, with their values.
     keys: Vec<(String, String)>,
     is_silent: bool,
+    /// How many wait for the next change.
+    watchers: u32,
     /// User and password, if it asks for them.
     login: Option<(String, String)>,
     /// How often somebody has logged in.
@@ -53,8 +55,17 @@ impl Etcd {
         let config = ("config".to_owned(), json!({ "ttl": 20, "loop_wait": 5 }).to_string());
         let leader = ("leader".to_owned(), "node1".to_owned());
         let keys = ports.iter().enumerate().map(member).chain([config, leader]).collect();
-        let model =
-            Model { revision: 10, term: 2, changes: 0, left: 18, keys, is_silent: false, login: None, logins: 0 };
+        let model = Model {
+            revision: 10,
+            term: 2,
+            changes: 0,
+            left: 18,
+            keys,
+            is_silent: false,
+            watchers: 0,
+            login: None,
+            logins: 0,
+        };
         let state = Arc::new((Mutex::new(model), Condvar::new()));
         let shared = Arc::clone(&state);
         Self { server: FakeServer::open(move |stream| serve(stream, &shared)), state }
@@ -96,6 +107,11 @@ impl Etcd {
     /// The tokens that it has given are not valid any more, as after a while.
     pub fn forgets_tokens(&self) {
         lock(&self.state.0).logins += 100;
+    }
+
+    /// Whether somebody waits for the next change.
+    pub fn is_watched(&self) -> bool {
+        lock(&self.state.0).watchers > 0
     }
 
     /// How often somebody has logged in.
@@ -178,15 +194,14 @@ fn watch(mut stream: TcpStream, asked: &Value, state: &(Mutex<Model>, Condvar)) 
         return;
     }
     let known = model.changes;
-    while model.revision < start && model.changes == known && !model.is_silent {
-        // A watcher that has gone is noticed by then.
-        let (waited, is_late) =
-            state.1.wait_timeout(model, Duration::from_secs(30)).unwrap_or_else(PoisonError::into_inner);
-        if is_late.timed_out() {
-            return;
-        }
-        model = waited;
+    model.watchers += 1;
+    // A watcher that has gone is noticed by then.
+    let end = Instant::now() + Duration::from_secs(30);
+    while model.revision < start && model.changes == known && !model.is_silent && Instant::now() < end {
+        let rest = end.saturating_duration_since(Instant::now());
+        model = state.1.wait_timeout(model, rest).unwrap_or_else(PoisonError::into_inner).0;
     }
+    model.watchers -= 1;
     let event = json!({ "type": "PUT", "kv": { "key": STANDARD.encode("/service/main/leader") } });
     let _ = writeln!(stream, "{}", json!({ "result": { "header": header(&model), "events": [event] } }));
 }

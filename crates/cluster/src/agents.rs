@@ -58,6 +58,8 @@ pub(crate) struct Agents {
     scope: Option<Arc<str>>,
     /// Where they keep what they tell, if that is asked, too. While it answers, it decides in their place.
     store: Option<Store>,
+    /// Until when a member holds the lock, as another process has known.
+    inherited: Option<(Arc<str>, Time)>,
 }
 
 #[derive(Debug)]
@@ -98,6 +100,7 @@ impl Agents {
             first_answer: None,
             scope: None,
             store: None,
+            inherited: None,
         }
     }
 
@@ -113,6 +116,7 @@ impl Agents {
     /// Takes over what another list has known of the same agents.
     pub(crate) fn succeed(&mut self, former: &Self) {
         (self.lasts, self.first_answer) = (former.lasts, former.first_answer);
+        self.inherited.clone_from(&former.inherited);
         if let Some((store, former)) = self.store.as_mut().zip(former.store.as_ref()) {
             store.succeed(former);
         }
@@ -123,6 +127,11 @@ impl Agents {
                 self.scope = self.scope.take().or_else(|| former.scope.clone());
             }
         }
+    }
+
+    /// Another process has known that this member holds the lock until then.
+    pub(crate) fn inherit(&mut self, member: &Arc<str>, until: Time) {
+        self.inherited = Some((Arc::clone(member), until));
     }
 
     /// Agents that keep a cluster of another name are not listened to from now on.
@@ -219,14 +228,16 @@ impl Agents {
         let own = (0..self.agents.len()).filter(|agent| self.member_of(*agent) == Some(member));
         let confirmed = own.map(|agent| self.agents[agent].confirmed).max();
         let store = self.store.as_ref().filter(|store| store.last().is_some_and(|(_, last)| last.lock_left.is_some()));
-        if self.is_paused() || confirmed.is_none() && store.is_none() {
+        let inherited = self.inherited.as_ref().filter(|(whose, _)| **whose == *member).map(|(_, until)| *until);
+        if self.is_paused() || confirmed.is_none() && store.is_none() && inherited.is_none() {
             return None;
         }
         let by_agent = confirmed.flatten().filter(|asked| *asked >= since).map(|asked| asked + self.lasts);
         // The store tells how long the lock lasts itself.
         let by_store = store.and_then(|store| store.lock_of(member, since));
         let by_store = by_store.map(|until| Time(until.0.saturating_sub(LEASE_MARGIN.as_micros() as u64)));
-        by_agent.max(by_store).or(Some(self.first_answer?.max(since) + self.lasts))
+        let known = by_agent.max(by_store).max(inherited);
+        known.or_else(|| Some(self.first_answer?.max(since) + self.lasts))
     }
 
     /// Whether all agents have been asked, and some have answered, and none of them is that of this member.

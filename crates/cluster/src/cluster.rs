@@ -22,7 +22,7 @@ use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
 /// One cluster.
 #[derive(Debug)]
 pub struct Cluster {
-    terms: Terms,
+    pub(crate) terms: Terms,
     pub(crate) members: Vec<Member>,
     pub(crate) agents: Agents,
     pub(crate) identity: Identity,
@@ -201,7 +201,7 @@ impl Cluster {
     }
 
     /// Until when the primary surely holds the leader lock.
-    fn lease_ends(&self) -> Option<Time> {
+    pub(crate) fn lease_ends(&self) -> Option<Time> {
         self.agents.lease_of(self.primary()?, self.primary_since)
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::agents::AgentMember;
-use crate::store::{StoreAnswer, StoreVersion};
+use crate::store::StoreAnswer;
 
 /// A cluster of the members `a`, `b` and `c`, whose answers stay the same until they are changed.
 struct Play {
@@ -727,96 +727,5 @@ fn who_takes_over_from_a_machine_knows_what_that_has_found_out() {
     assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady), "nothing has happened");
 }
 
-/// What the store tells: `leader` leads, and its lock lasts for 15 seconds.
-fn stored(leader: &str, revision: u64) -> Result<StoreAnswer, Arc<str>> {
-    let answer = view("a", leader, 1).expect("an answer");
-    Ok(StoreAnswer {
-        version: StoreVersion { store: 1, term: 1, revision },
-        members: answer.members,
-        is_paused: false,
-        lock: answer.lock,
-        lock_left: Some(Duration::from_secs(15)),
-    })
-}
-
-/// A cluster of which agents and the store are asked.
-fn with_store() -> Play {
-    let mut play = Play::new(true);
-    play.cluster = play.cluster.with_store(play.now, vec!["e1:2379".into()]);
-    play.store = stored("a", 10);
-    play.passes(2_000);
-    play.said.clear();
-    play
-}
-
-#[test]
-fn a_change_of_the_leader_in_the_store_is_known_before_the_agents_tell_it() {
-    let mut play = with_store();
-    play.answers[1] = primary(2, 600);
-    play.store = stored("b", 11);
-    play.happens(Event::StoreChanged(Ok(())));
-    assert_eq!(
-        play.said(),
-        [
-            "the primary is lost: host a:5432 is not the leader for Patroni, which names b:5432",
-            "writes are stopped: Patroni names another leader, b:5432",
-            "Gate(Fenced)",
-            "host b:5432 is the primary now, on timeline 2 (was a:5432)",
-            "TryHosts",
-            "writes go on",
-            &only("b")
-        ]
-    );
-    // The agents still tell what they knew.
-    play.passes(20_000);
-    assert!(
-        play.said()[..1] == ["host a:5432 accepts writes, but b:5432 is the primary: no client writes to a:5432"]
-            && play.said().is_empty()
-    );
-}
-
-#[test]
-fn a_leader_in_the_store_that_is_in_recovery_is_not_the_primary() {
-    let mut play = with_store();
-    play.store = stored("b", 11);
-    play.passes(10_000);
-    assert_eq!((play.cluster.gate(), play.cluster.role_of(1)), (&Gate::Fenced, MemberRole::Replica));
-}
-
-#[test]
-fn agents_decide_while_the_store_is_silent_or_has_gone_back() {
-    let mut play = with_store();
-    play.store = Err("no answer within 2 s".into());
-    play.leads("b", 2);
-    play.answers[1] = primary(2, 600);
-    play.passes(10_000);
-    let said = play.said();
-    let told = "etcd does not answer: e1:2379: no answer within 2 s".to_owned();
-    assert_eq!(said.iter().filter(|line| **line == told).count(), 1, "{said:?}");
-    assert_eq!((play.cluster.gate(), play.state()), (&Gate::Only("b:5432".into()), State::Steady), "{said:?}");
-    play.store = stored("a", 9);
-    play.passes(30_000);
-    assert_eq!((play.cluster.gate(), play.state()), (&Gate::Only("b:5432".into()), State::Steady), "{said:?}");
-    play.store = stored("b", 12);
-    play.passes(10_000);
-    assert_eq!(play.said().last().map(String::as_str), Some("etcd answers again"));
-}
-
-#[test]
-fn the_store_confirms_the_lock_where_the_agent_is_silent() {
-    let mut play = with_store();
-    play.views[0] = Err("connection refused".into());
-    play.passes(120_000);
-    assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady));
-    // The lock is not renewed any more.
-    let (end, mut revision) = (play.now + Duration::from_secs(15), 11);
-    while play.state() == State::Steady {
-        let left = end.since(play.now);
-        revision += 1;
-        play.store = stored("a", revision).map(|answer| StoreAnswer { lock_left: Some(left), ..answer });
-        play.passes(500);
-    }
-    let left = end.since(play.now);
-    assert!(left >= Duration::from_millis(500) && left <= Duration::from_millis(1_500), "{left:?}");
-    assert_eq!(play.cluster.gate(), &Gate::Fenced);
-}
+#[path = "cluster_store_tests.rs"]
+mod store_tests;

@@ -18,6 +18,16 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// The identifier, if it is known.
+    pub(crate) fn system(&self) -> Option<u64> {
+        self.system
+    }
+
+    /// Begins with the identifier that another process has known.
+    pub(crate) fn inherit(&mut self, system: Option<u64>) {
+        self.system = system;
+    }
+
     /// What was known before, where the hosts have other places now.
     pub(crate) fn succeed(&mut self, former: &Self, moved: impl Fn(usize) -> Option<usize>) {
         self.system = former.system;

@@ -22,4 +22,5 @@ pub use cluster::Cluster;
 pub use event::{Command, Event, Gate, News, State, Terms};
 pub use member::{Checked, Member, MemberRole, Report};
 pub use store::{StoreAnswer, StoreVersion};
+pub use succession::Heritage;
 pub use switchover::Summary;

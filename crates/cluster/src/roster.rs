@@ -35,6 +35,17 @@ struct Listed {
 }
 
 impl Roster {
+    /// The list of members that are known already, by their hosts and ports.
+    fn of<'m>(members: impl Iterator<Item = &'m Arc<str>>) -> Self {
+        let member = |place: &Arc<str>| AgentMember {
+            name: Arc::clone(place),
+            place: place.to_string(),
+            ..AgentMember::default()
+        };
+        let listed = members.map(|place| Listed { member: member(place), absent_since: None });
+        Self { members: listed.collect(), ..Self::default() }
+    }
+
     /// Looks at what the agents have told lately; `primary` is the host and port of the member that proves to be the primary.
     fn look(&mut self, now: Time, agents: &Agents, lasts: Duration, primary: Option<&str>, news: &mut Vec<News>) {
         let mut views = agents.views(now, lasts);
@@ -97,7 +108,7 @@ impl Cluster {
     /// listened to, if one is given.
     #[must_use]
     pub fn told_by_agents(mut self, scope: Option<Arc<str>>) -> Self {
-        self.roster = Some(Roster::default());
+        self.roster = Some(Roster::of(self.members.iter().map(|member| member.name())));
         self.agents.keep_to(scope);
         self
     }
@@ -122,6 +133,9 @@ impl Cluster {
             }
         }
         out.extend(news.into_iter().map(Command::Tell));
+        if let Some(first) = roster.members.first() {
+            self.agents.keep_to_cluster_of(&first.member.place);
+        }
         let is_resting = roster.told.is_some_and(|told| now.since(told) < PAUSE);
         if is_resting || self.switchover.is_some() || roster.members.is_empty() {
             return;
@@ -136,7 +150,6 @@ impl Cluster {
             || roster.members.iter().any(|listed| listed.member.agent.as_deref().is_some_and(|agent| !knows(agent)))
         {
             roster.told = Some(now);
-            self.agents.keep_to_cluster_of(&roster.members[0].member.place);
             out.push(Command::Members(roster.members()));
         }
     }

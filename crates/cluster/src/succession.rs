@@ -1,15 +1,66 @@
-//! A machine takes the place of another, since the hosts or the agents of its cluster have changed.
+//! A machine takes the place of another, since the hosts or the agents of its cluster have changed, or the process has.
 //!
 //! Always true: what has been found out about hosts that stay is not forgotten, nor is the newest timeline, or when the lock was confirmed.
 //! Not here: when a machine is replaced (`control::clusters`).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base::Time;
 
 use crate::cluster::Cluster;
+use crate::event::Gate;
+
+/// What the machine in the next process has to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heritage {
+    /// The host and port of the member that is the primary, or was it last.
+    pub primary: Arc<str>,
+    /// The newest timeline of a primary.
+    pub timeline: u32,
+    /// The system identifier of the members, if it is known.
+    pub system: Option<u64>,
+    /// Until when the primary surely holds the leader lock, if that is known.
+    pub lease: Option<Time>,
+    /// Whether clients may write nowhere.
+    pub is_fenced: bool,
+}
+
+impl Heritage {
+    /// Where clients may write at first.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        if self.is_fenced { Gate::Fenced } else { Gate::Only(Arc::clone(&self.primary)) }
+    }
+}
 
 impl Cluster {
+    /// What the machine in the next process has to know; `None` if nothing has been found out.
+    #[must_use]
+    pub fn heritage(&self) -> Option<Heritage> {
+        Some(Heritage {
+            primary: Arc::clone(self.primary()?),
+            timeline: self.timeline,
+            system: self.identity.system(),
+            lease: self.lease_ends().filter(|_| self.terms.is_fencing),
+            is_fenced: self.gate == Gate::Fenced,
+        })
+    }
+
+    /// Begins with what the machine in the process before has known. Its lease counts until the lock is confirmed here; none is granted besides.
+    pub fn inherit(&mut self, now: Time, heritage: &Heritage) {
+        self.identity.inherit(heritage.system);
+        self.timeline = heritage.timeline;
+        self.primary = self.members.iter().position(|member| *member.name() == heritage.primary);
+        self.primary_since = now;
+        if let Some(lease) = heritage.lease {
+            self.agents.inherit(&heritage.primary, lease);
+        }
+        if self.primary.is_some() {
+            self.gate = heritage.gate();
+        }
+    }
+
     /// Takes over what another machine has found out about the same cluster, so that a changed list of hosts forgets neither the newest
     /// timeline nor when the lock was confirmed.
     pub fn succeed(&mut self, now: Time, former: &Self) {

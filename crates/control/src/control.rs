@@ -31,6 +31,7 @@ use crate::listeners::{Around, ListenOrder, Listeners};
 use crate::names::Names;
 use crate::otlp::{Exporter, Posting};
 use crate::own_clients::{self, OwnClientNews, OwnClientOrder, OwnClientOutcome, OwnClients};
+use crate::packed_clusters::PackedCluster;
 use crate::packed_events::PackedEvents;
 use crate::pending_orders::{ConsoleClient, PendingOrders};
 use crate::reload::{Configuration, Fresh, SharedLog};
@@ -213,6 +214,13 @@ impl<S> Control<S> {
     #[must_use]
     pub fn with_events(mut self, before: PackedEvents) -> Self {
         self.events.carry_on(before);
+        self
+    }
+
+    /// Begins with what the process before, in an online restart, has known of clusters.
+    #[must_use]
+    pub fn with_clusters(mut self, before: &[PackedCluster]) -> Self {
+        self.clusters.inherit(self.hands.now.time, before);
         self
     }
 

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Sender};
 
 use worker::letters::Ids;
 
+use crate::clusters::Clusters;
 use crate::console::Refusal;
 use crate::hands::Hands;
 use crate::packed_events::PackedEvents;
@@ -62,7 +63,7 @@ impl<S> Handovers<S> {
     ///
     /// # Errors
     /// There is no unix socket beside which to meet the new process.
-    pub(crate) fn begin(&mut self, ids: &Ids, hands: &Hands<S>) -> Result<(), Refusal> {
+    pub(crate) fn begin(&mut self, ids: &Ids, clusters: &Clusters, hands: &Hands<S>) -> Result<(), Refusal> {
         let settings = &hands.active.settings;
         let Some(socket) =
             settings.unix_socket_dir.as_ref().map(|dir| format!("{dir}/.s.PGSQL.{}", settings.listen_port))
@@ -79,7 +80,7 @@ impl<S> Handovers<S> {
             stillness_max,
             path: meeting_place(&socket),
             own_uid: hands.active.own_uid,
-            hello: Hello::new(&hands.active, stillness_max),
+            hello: Hello::new(&hands.active, clusters.pack(hands.now.time, settings), stillness_max),
             ids: ids.clone(),
             workers: hands.posts().to_vec(),
             still: told,

@@ -34,6 +34,7 @@ mod names;
 mod orders;
 mod otlp;
 mod own_clients;
+mod packed_clusters;
 mod packed_events;
 mod pending_orders;
 mod reload;
@@ -67,6 +68,7 @@ pub use metrics::{alert_rules, alert_tests, alerts_reference, board, metrics_ref
 pub use names::LOOKUPS_MAX;
 pub use otlp::{Posted, Posting};
 pub use own_clients::{OwnClientNews, OwnClientOrder};
+pub use packed_clusters::PackedCluster;
 pub use packed_events::PackedEvents;
 pub use reload::SharedLog;
 pub use run::{Clock, Ending, Signals, run, wall_now};

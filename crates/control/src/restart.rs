@@ -40,7 +40,7 @@ impl<S> Control<S> {
         if !standing.paused.is_empty() {
             return Err(suspend_refused(standing));
         }
-        self.handovers.begin(&self.ids, &self.hands)
+        self.handovers.begin(&self.ids, &self.clusters, &self.hands)
     }
 
     /// Handles a report of the transfer.

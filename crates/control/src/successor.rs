@@ -19,6 +19,7 @@ use nix::sys::stat::{Mode, umask};
 use reactor::{Ipc, Listener, Socket};
 use worker::letters::{ActiveConfig, Export, Import, Pair};
 
+use crate::packed_clusters::PackedCluster;
 use crate::packed_events::PackedEvents;
 use crate::transfer::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
 use crate::words_of;
@@ -77,6 +78,12 @@ impl Predecessor {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.hello.pid
+    }
+
+    /// What it has known of its clusters.
+    #[must_use]
+    pub fn clusters(&self) -> &[PackedCluster] {
+        &self.hello.clusters
     }
 
     /// Its listeners.

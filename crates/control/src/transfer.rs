@@ -23,6 +23,7 @@ use reactor::{Bound, DESCRIPTORS_MAX, Ipc, Listener};
 use serde::{Deserialize, Serialize};
 use worker::letters::{ActiveConfig, Cursor, Export, Ids, Parcel, Post, ToWorker};
 
+use crate::packed_clusters::PackedCluster;
 use crate::packed_events::PackedEvents;
 
 /// Version of this dialogue. Another version is refused, and the old process goes on.
@@ -69,6 +70,9 @@ pub struct Hello {
     pub homes: Vec<(String, u8)>,
     /// Databases that were disabled by DISABLE.
     pub disabled: Vec<String>,
+    /// What is known of its clusters.
+    #[serde(default)]
+    pub(crate) clusters: Vec<PackedCluster>,
     /// How long suspension of the old process may take, in seconds: its own limit, which may differ from ours.
     #[serde(default = "stillness_secs_max")]
     pub(crate) stillness_secs_max: u32,
@@ -276,20 +280,22 @@ impl<S: AsFd> Transfer<S> {
 
 impl Hello {
     /// The greeting without the addresses of the listeners, which are filled in later.
-    pub(crate) fn new(active: &ActiveConfig, stillness_max: Duration) -> Self {
+    pub(crate) fn new(active: &ActiveConfig, clusters: Vec<PackedCluster>, stillness_max: Duration) -> Self {
         Self {
             pid: std::process::id(),
             workers: active.homes.workers(),
             homes: active.homes.assigned().map(|(name, home)| (name.to_string(), home.0)).collect(),
             disabled: active.standing.disabled.iter().map(|name| name.to_string()).collect(),
+            clusters,
             stillness_secs_max: u32::try_from(stillness_max.as_secs()).unwrap_or(u32::MAX),
             listen_addresses: Vec::new(),
         }
     }
 
     /// Keeps databases on their previous home workers, where those workers exist, and keeps disabled databases
-    /// disabled.
+    /// disabled, and begins with its members of clusters.
     pub fn shape(&self, active: &mut ActiveConfig) {
+        self.clusters.iter().for_each(|cluster| cluster.shape(active));
         let homes = self.homes.iter().map(|(name, home)| (Arc::from(&**name), *home));
         let previous = Homes::inherited(self.workers, homes);
         active.homes = Homes::assign(&active.settings, active.homes.workers(), Some(&previous));
@@ -299,7 +305,7 @@ impl Hello {
 
     fn nothing() -> Self {
         let (homes, disabled, listen_addresses) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pid: 0, workers: 0, homes, disabled, stillness_secs_max: 0, listen_addresses }
+        Self { pid: 0, workers: 0, homes, disabled, clusters: Vec::new(), stillness_secs_max: 0, listen_addresses }
     }
 }
 

@@ -133,7 +133,8 @@ fn come_up(call: &Serve, shared_log: &SharedLog) -> Result<Ending, Fatal> {
         .with_ids(ids)
         .with_name_servers(name_servers)
         .with_service(service)
-        .with_events(events_before);
+        .with_events(events_before)
+        .with_clusters(predecessor.as_ref().map_or(&[], |predecessor| predecessor.clusters()));
     let ending = runtime.block_on(control::run(control, clock, letters, signals, http));
     workers.wait(FAREWELL_MAX);
     // Otherwise this would wait for lookups that are under way.

@@ -101,6 +101,31 @@ pub(crate) fn the_members_of_a_cluster_are_those_that_patroni_tells(house: &Hous
     assert_eq!(port(&mut early), two.port());
 }
 
+pub(crate) fn an_online_restart_hands_the_members_and_the_lease_over(house: &House) {
+    let (one, two) = pair(house);
+    let patroni = Patroni::open(&[one.port(), two.port()]);
+    patroni.lock_lasts(10, 1);
+    let line = format!("main = patroni={} user=u check_interval=0.2", patroni.urls());
+    let ini = Ini::new("rw = cluster=main dbname=postgres").cluster(&line);
+    let mut pooler = house.start(&ini.set("pool_mode = transaction"));
+    await_primary(&pooler, &one);
+    let mut client = pooler.client("u", "rw");
+    let server = client.value("select pg_backend_pid()");
+    // The new process gets no answer from any interface.
+    patroni.is_silent(0, true);
+    patroni.is_silent(1, true);
+    let since = Instant::now();
+    pooler.restart_online();
+    assert_eq!(client.value("select pg_backend_pid()"), server, "{}", pooler.log());
+    wait_until("writes are stopped", LIMIT * 2, || state(&pooler) == "fenced");
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    client.ask("select inet_server_port()");
+    pooler.await_pool("rw", "cl_waiting", "1");
+    patroni.is_silent(0, false);
+    assert!(client.answer_within(LIMIT).errors.is_empty());
+    assert_eq!(port(&mut client), one.port());
+}
+
 pub(crate) fn a_change_of_the_leader_in_etcd_is_followed_at_once(house: &House) {
     let (one, two) = pair(house);
     let etcd = Etcd::open(&[one.port(), two.port()]);
@@ -116,12 +141,14 @@ pub(crate) fn a_change_of_the_leader_in_etcd_is_followed_at_once(house: &House) 
     let mut client = pooler.client("u", "rw");
     assert_eq!((port(&mut client), etcd.logins()), (one.port(), 1));
     // The next question of its own is a minute away.
+    wait_until("it is watched", LIMIT, || etcd.is_watched());
     etcd.forgets_tokens();
     two.promote();
     etcd.leads("node2", 18);
     await_primary(&pooler, &two);
     assert_eq!(port(&mut client), two.port());
     assert_eq!(etcd.logins(), 102);
+    wait_until("it is watched again", LIMIT, || etcd.is_watched());
     etcd.goes_back("node1");
     pooler.await_log("it tells an older state than before (revision 3, term 2 after revision ");
     assert_eq!(port(&mut client), two.port());

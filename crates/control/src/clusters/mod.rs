@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::Time;
-use cluster::{AgentMember, Cluster, Command, Event, Gate, News, Summary, Terms};
+use cluster::{AgentMember, Cluster, Command, Event, Gate, Heritage, News, Summary, Terms};
 use config::{LeaseFencing, Settings};
 
 pub(crate) use tasks::{Means, Sessions};
@@ -102,6 +102,13 @@ impl Clusters {
             }
         }
         gone
+    }
+
+    /// A machine begins with what the one in the process before has known.
+    pub(crate) fn inherit_one(&mut self, now: Time, cluster: &str, heritage: &Heritage) {
+        if let Some(running) = self.running.get_mut(cluster) {
+            running.machine.inherit(now, heritage);
+        }
     }
 
     /// Whether a cluster is watched as these settings say.

@@ -107,6 +107,10 @@ impl Cluster {
             Event::Promoted(done) => Some(Outcome::Promoted(done)),
             Event::Tick => None,
         };
+        // Clients are held for each moment until a question that was put after such a step shows its effect.
+        if matches!(outcome, Some(Outcome::Drained | Outcome::HandedOver(_) | Outcome::Promoted(_))) {
+            self.hurry(now + SOON);
+        }
         self.agree_on_system(out);
         self.judge(now, out);
         let patience = Patience { hold: self.terms.hold_timeout, drain: self.terms.drain_timeout };
@@ -398,10 +402,10 @@ impl Cluster {
         self.has_told_stranger = stranger.is_some();
     }
 
-    /// Checks all members and asks all agents as soon as possible.
-    fn hurry(&mut self, now: Time) {
-        self.members.iter_mut().for_each(|member| member.due = member.due.min(now));
-        self.agents.hurry(now);
+    /// Checks all members and asks all agents at this time at the latest.
+    fn hurry(&mut self, by: Time) {
+        self.members.iter_mut().for_each(|member| member.due = member.due.min(by));
+        self.agents.hurry(by);
     }
 
     fn begin_switchover(&mut self, now: Time, to: Option<&str>, out: &mut Vec<Command>) {
@@ -565,6 +569,8 @@ fn tell(out: &mut Vec<Command>, is_warning: bool, text: String) {
     out.push(Command::Tell(News { is_warning, text }));
 }
 
+/// The shortest time by which one question is later than another.
+const SOON: Duration = Duration::from_millis(1);
 /// The time between two checks while there is no primary, or a switchover is under way,
 const HURRIED: Duration = Duration::from_millis(100);
 /// for the first minute of an outage.

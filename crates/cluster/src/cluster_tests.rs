@@ -727,5 +727,25 @@ fn who_takes_over_from_a_machine_knows_what_that_has_found_out() {
     assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady), "nothing has happened");
 }
 
+/// Clients are held for each moment: what a step has done is asked for at once, and not when the next check is due.
+#[test]
+fn a_step_that_is_done_is_looked_at_at_once() {
+    let mut play = Play::steady(true);
+    play.happens(Event::Switchover(Some("b:5432".into())));
+    play.happens(Event::Checkpointed(Ok(())));
+    play.passes(10);
+    play.said.clear();
+    play.happens(Event::Drained);
+    play.passes(2);
+    let said = play.said();
+    assert!(said.iter().any(|line| line.starts_with("AskSwitchover")), "{said:?}");
+    play.answers = [refused(), primary(2, 600), replica(1, 500)];
+    play.leads("b", 2);
+    play.happens(Event::HandedOver(Ok(())));
+    play.passes(2);
+    let said = play.said();
+    assert!(said.contains(&only("b")), "{said:?}");
+}
+
 #[path = "cluster_store_tests.rs"]
 mod store_tests;

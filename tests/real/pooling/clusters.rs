@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -173,12 +173,12 @@ pub(crate) fn a_switchover_by_patroni_costs_no_error(house: &House) {
     // A transaction that is open ends in its own time.
     let mut open = pooler.client("u", "rw");
     open.run("begin");
-    open.run("insert into ledger values (99, 1)");
+    open.run("insert into ledger values (-1, 1)");
     let mut console = pooler.client("admin", "pgbouncer");
     console.ask("SWITCHOVER");
     pooler.await_log("cluster main: switchover: holding new transactions, waiting for open ones");
     assert_eq!(state(&pooler), "draining");
-    open.run("insert into ledger values (99, 2)");
+    open.run("insert into ledger values (-1, 2)");
     open.run("commit");
     let answer = console.answer_within(Duration::from_secs(60));
     assert!(answer.errors.is_empty(), "{answer:?}\n{}", pooler.log());
@@ -192,8 +192,8 @@ pub(crate) fn a_switchover_by_patroni_costs_no_error(house: &House) {
     writers.await_all(&two, 5);
     let (written, failed) = writers.end();
     assert!(failed.is_empty(), "{failed:?}");
-    assert_eq!(two.value("select count(*) from ledger where who < 99"), written.to_string());
-    assert_eq!(two.value("select count(*) from ledger where who = 99"), "2");
+    assert_eq!(two.value("select count(*) from ledger where who >= 0"), written.to_string());
+    assert_eq!(two.value("select count(*) from ledger where who = -1"), "2");
     assert_eq!(open.value("select inet_server_port()"), two.port().to_string());
 }
 
@@ -441,21 +441,26 @@ fn switchover(house: &House, pooler: &Pooler, args: &[&str]) -> Command {
 }
 
 /// Clients that write one row after the other, each in a transaction of its own.
-struct Writers {
+pub(super) struct Writers {
     is_over: Arc<AtomicBool>,
+    /// How long one of them has waited for an answer at most, in microseconds.
+    longest: Arc<AtomicU64>,
     threads: Vec<JoinHandle<(usize, Vec<String>)>>,
 }
 
 impl Writers {
-    fn start(pooler: &Pooler, count: usize) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
+    pub(super) fn start(pooler: &Pooler, count: usize) -> Self {
+        let (is_over, longest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let writer = |who: usize| {
             let (mut client, is_over) = (pooler.client("u", "rw"), Arc::clone(&is_over));
+            let longest = Arc::clone(&longest);
             thread::spawn(move || {
                 let (mut number, mut failed) = (0, Vec::new());
                 while !is_over.load(Ordering::SeqCst) {
+                    let since = Instant::now();
                     client.ask(&format!("insert into ledger values ({who}, {number})"));
                     let answer = client.answer_within(Duration::from_secs(60));
+                    longest.fetch_max(since.elapsed().as_micros() as u64, Ordering::SeqCst);
                     match answer.errors.first() {
                         None => number += 1,
                         Some(error) => failed.push(format!("{error:?}")),
@@ -468,20 +473,25 @@ impl Writers {
             })
         };
         let threads = (0..count).map(writer).collect();
-        Self { is_over, threads }
+        Self { is_over, longest, threads }
     }
 
     /// Waits until each has written this many rows more than any of them has now, at this server.
-    fn await_all(&self, at: &Postgres, more: u32) {
-        let all = self.threads.len();
-        let most = "select coalesce(max(number), 0) from ledger where who < 99";
-        let wanted = at.value(most).parse::<u32>().expect("a number") + more;
-        let far = format!("select count(*) from ledger where number = {wanted} and who < 99");
-        wait_until("all writers have written", LIMIT * 3, || at.value(&far) == all.to_string());
+    pub(super) fn await_all(&self, at: &Postgres, more: u32) {
+        let (all, mut watcher) = (self.threads.len().to_string(), at.client("postgres"));
+        let most = "select coalesce(max(number), 0) from ledger where who >= 0";
+        let wanted = watcher.value(most).parse::<u32>().expect("a number") + more;
+        let far = format!("select count(*) from ledger where number = {wanted} and who >= 0");
+        wait_until("all writers have written", LIMIT * 3, || watcher.value(&far) == all);
+    }
+
+    /// How long one of them has waited for an answer at most since this was asked last.
+    pub(super) fn longest_pause(&self) -> Duration {
+        Duration::from_micros(self.longest.swap(0, Ordering::SeqCst))
     }
 
     /// Ends them. Returns how many rows were acknowledged, and all errors.
-    fn end(self) -> (usize, Vec<String>) {
+    pub(super) fn end(self) -> (usize, Vec<String>) {
         self.is_over.store(true, Ordering::SeqCst);
         let mut sums = (0, Vec::new());
         for thread in self.threads {
@@ -494,7 +504,7 @@ impl Writers {
 }
 
 /// Shuts a primary down, which sends its standby all that it has written, and promotes that.
-fn hand_over(primary: u32, standby: std::net::SocketAddr) {
+pub(super) fn hand_over(primary: u32, standby: std::net::SocketAddr) {
     let mut admin = Client::login(standby, "postgres", "postgres");
     kill(Pid::from_raw(primary.cast_signed()), Signal::SIGINT).expect("a postmaster");
     let is_streaming = "select count(*) from pg_stat_wal_receiver where status = 'streaming'";
@@ -503,7 +513,7 @@ fn hand_over(primary: u32, standby: std::net::SocketAddr) {
 }
 
 /// A pooler with the cluster `main` and the database `rw` on its primary.
-fn start(house: &House, hosts: &[&Postgres], more: &str, change: impl FnOnce(Ini) -> Ini) -> Pooler {
+pub(super) fn start(house: &House, hosts: &[&Postgres], more: &str, change: impl FnOnce(Ini) -> Ini) -> Pooler {
     let names: Vec<_> = hosts.iter().map(|_| "127.0.0.1".to_owned()).collect();
     let ports: Vec<_> = hosts.iter().map(|postgres| postgres.port().to_string()).collect();
     let line = format!("main = hosts={} port={} user=u {more}", names.join(","), ports.join(","));
@@ -511,18 +521,18 @@ fn start(house: &House, hosts: &[&Postgres], more: &str, change: impl FnOnce(Ini
     house.start(&change(ini))
 }
 
-fn await_primary(pooler: &Pooler, primary: &Postgres) {
+pub(super) fn await_primary(pooler: &Pooler, primary: &Postgres) {
     wait_until("the primary is known", LIMIT, || {
         state(pooler) == "steady" && roles(pooler).contains(&(primary.port(), "primary".to_owned()))
     });
 }
 
-fn state(pooler: &Pooler) -> String {
+pub(super) fn state(pooler: &Pooler) -> String {
     pooler.console("SHOW CLUSTERS").named(0)["state"].clone()
 }
 
 /// The roles of the hosts, by their ports.
-fn roles(pooler: &Pooler) -> Vec<(u16, String)> {
+pub(super) fn roles(pooler: &Pooler) -> Vec<(u16, String)> {
     let clusters = pooler.console("SHOW CLUSTERS");
     let row = |at| {
         let row = clusters.named(at);

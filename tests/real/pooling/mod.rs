@@ -12,5 +12,6 @@ pub(crate) mod losses;
 pub(crate) mod memory;
 pub(crate) mod rates;
 pub(crate) mod remembered;
+pub(crate) mod switchovers;
 pub(crate) mod timeouts;
 pub(crate) mod traffic;

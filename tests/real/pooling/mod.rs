@@ -1,6 +1,7 @@
 //! Servers that clients share: which client gets one, how many there are, for how long, and what happens when something
 //! fails.
 
+pub(crate) mod cluster_replication;
 pub(crate) mod clusters;
 pub(crate) mod crowds;
 pub(crate) mod databases;

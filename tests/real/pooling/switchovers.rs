@@ -69,7 +69,7 @@ fn switch_over_under_writers(house: &House, times: usize) {
 }
 
 /// Lets a standby whose primary has gone look for a promotion more often than every five seconds.
-fn promote_soon(standby: &Postgres) {
+pub(super) fn promote_soon(standby: &Postgres) {
     standby.query("alter system set wal_retrieve_retry_interval = '100ms'");
     standby.query("select pg_reload_conf()");
 }

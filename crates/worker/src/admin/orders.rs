@@ -102,9 +102,9 @@ impl<I: Io> Worker<I> {
         let mut servers = self.servers.iter();
         match order {
             Order::AwaitUnused(whose) => servers.any(|(key, server)| is_used(key, server) && is_of(server, whose)),
-            Order::AwaitDrained(cluster) => {
-                servers.any(|(key, server)| is_used(key, server) && self.is_at_primary_of(server, cluster))
-            }
+            Order::AwaitDrained(cluster) => servers.any(|(key, server)| {
+                is_used(key, server) && !server.outlasts_drain() && self.is_at_primary_of(server, cluster)
+            }),
             Order::AwaitRenewed(whose) => {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))
             }

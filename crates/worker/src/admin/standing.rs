@@ -153,7 +153,8 @@ pub enum Order {
     ConfirmDrained,
     /// PAUSE: confirmed when no client has a server, and none is being cleaned up.
     AwaitUnused(Whose),
-    /// A switchover: confirmed when no client of the primary of this cluster has a server, and none is being cleaned up.
+    /// A switchover: confirmed when no client of the primary of this cluster has a server but for a stream of replication, and none is
+    /// being cleaned up.
     AwaitDrained(Arc<str>),
     /// A switchover has waited for long enough: clients of the primary of this cluster that have a server are closed.
     EndLoans(Arc<str>),

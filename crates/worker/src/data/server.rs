@@ -211,6 +211,21 @@ impl Server {
         self.affinity_hold.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
     }
 
+    /// Whether a switchover waits neither for this server nor for its client. A stream of replication ends when the former primary has
+    /// sent all that it has written, which it does before it is down; a replication connection between two requests writes nothing, and
+    /// what one does meanwhile is written before the primary is down, or is rolled back.
+    pub(crate) fn outlasts_drain(&self) -> bool {
+        let Some(dedicated) = &self.dedicated else { return false };
+        let exchange = &self.session.exchange;
+        !dedicated.takes_queries() || exchange.is_copying_in() || exchange.may_end()
+    }
+
+    /// Whether a request of its client may have been carried out although its answer has not come. Replication repeats what it has
+    /// asked for.
+    pub(crate) fn owes_outcome(&self) -> bool {
+        self.dedicated.is_none() && !self.session.exchange.owes_client_nothing()
+    }
+
     /// Whether it is, or is dialed, at this host.
     pub(crate) fn is_at(&self, host: &Host, port: u16) -> bool {
         self.host.is(host, port, self.address.as_ref())

@@ -69,10 +69,11 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Closes the clients that have a server of the primary of a cluster, in favour of a switchover.
+    /// Closes the clients that have a server of the primary of a cluster, in favour of a switchover; not those of streams.
     pub(crate) fn end_loans_at_primary(&mut self, cluster: &str) {
         let is_lent = |server: &Server| matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_));
-        let ours = self.servers.iter().filter(|(_, server)| is_lent(server) && self.is_at_primary_of(server, cluster));
+        let is_ended = |server: &Server| is_lent(server) && !server.outlasts_drain();
+        let ours = self.servers.iter().filter(|(_, server)| is_ended(server) && self.is_at_primary_of(server, cluster));
         let keys: Vec<ServerKey> = ours.map(|(key, _)| key).collect();
         for key in keys {
             self.cut_off(key, SWITCHOVER, left_primary);
@@ -117,9 +118,9 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return Fault::ServerCrashed };
         let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let is_of_primary = entry.is_some_and(|entry| entry.cluster_of_primary().is_some());
-        match server.session.exchange.owes_client_nothing() {
-            false if is_of_primary => Fault::OutcomeUnknown { host: self.host_words(server) },
-            _ => Fault::ServerCrashed,
+        match server.owes_outcome() && is_of_primary {
+            true => Fault::OutcomeUnknown { host: self.host_words(server) },
+            false => Fault::ServerCrashed,
         }
     }
 
@@ -168,7 +169,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let (waits_since, client) = (server.session.phase.waits_since(), server.client());
         let host = self.host_words(server);
-        let is_owed = !server.session.exchange.owes_client_nothing();
+        let is_owed = server.owes_outcome();
         self.retired_by(key, EndedBy::Renewal);
         match (client, waits_since) {
             (Some(client), Some(since)) => self.lose_before_use(key, client, since, why),

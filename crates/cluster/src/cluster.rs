@@ -13,7 +13,7 @@ use base::Time;
 
 use crate::agents::{AgentAnswer, Agents};
 use crate::changes::Changes;
-use crate::event::{Command, Event, Gate, News, State, Terms};
+use crate::event::{Command, Event, Gate, News, SlotLag, State, Terms};
 use crate::identity::Identity;
 use crate::member::{Checked, Member, MemberRole, Report};
 use crate::roster::Roster;
@@ -45,6 +45,9 @@ pub struct Cluster {
     changes: Changes,
     /// The members as the agents tell them, if its members are those.
     pub(crate) roster: Option<Roster>,
+    /// The replication slots of the primary as it has told them last, and when it is asked for them next.
+    slots: Vec<SlotLag>,
+    slots_due: Time,
 }
 
 impl Cluster {
@@ -69,6 +72,8 @@ impl Cluster {
             has_told_no_lease: false,
             changes: Changes::default(),
             roster: None,
+            slots: Vec::new(),
+            slots_due: now,
         }
     }
 
@@ -94,6 +99,12 @@ impl Cluster {
             }
             Event::StoreChanged(change) => {
                 self.agents.store_changes(now, change);
+                None
+            }
+            Event::SlotsTold { member, slots } => {
+                if self.primary == Some(member) {
+                    self.slots = slots.unwrap_or_default();
+                }
                 None
             }
             Event::Switchover(to) => {
@@ -176,6 +187,12 @@ impl Cluster {
         let primary = self.members.get(self.primary?)?.report()?;
         let report = member.report().filter(|report| report.in_recovery)?;
         Some(primary.replayed.saturating_sub(report.replayed))
+    }
+
+    /// The replication slots of the primary, those first that are furthest behind; none while there is no primary.
+    #[must_use]
+    pub fn slots(&self) -> &[SlotLag] {
+        if self.without_since.is_none() { &self.slots } else { &[] }
     }
 
     /// Where clients may write.
@@ -278,6 +295,7 @@ impl Cluster {
                 let was = self.primary.replace(place);
                 if was != Some(place) {
                     self.primary_since = now;
+                    self.slots.clear();
                 }
                 let timeline = self.members[place].report().map_or(0, |report| report.timeline);
                 self.timeline = self.timeline.max(timeline);
@@ -562,6 +580,13 @@ impl Cluster {
             out.push(Command::AskAgent(agent));
         }
         self.ask_store(now, out);
+        // Between two checks, over whose connection it goes, and only while all is well: a switchover waits for other questions.
+        let is_well = self.without_since.is_none() && self.switchover.is_none();
+        let is_free = |place: &usize| self.members[*place].under_way.is_none();
+        if let Some(primary) = self.primary.filter(is_free).filter(|_| is_well && self.slots_due <= now) {
+            self.slots_due = now + SLOTS_INTERVAL;
+            out.push(Command::AskSlots(primary));
+        }
     }
 }
 
@@ -579,6 +604,8 @@ const HURRY_MAX: Duration = Duration::from_secs(60);
 pub(crate) const AGENT_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// How long the answer of an agent counts at least.
 const ANSWER_LASTS_MIN: Duration = Duration::from_secs(3);
+/// How often the primary is asked for its replication slots at most.
+const SLOTS_INTERVAL: Duration = Duration::from_secs(5);
 /// A target that lacks more of the log than this (one segment) is not switched over to.
 const LAG_MAX: u64 = 16 << 20;
 

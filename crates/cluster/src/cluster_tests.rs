@@ -14,6 +14,7 @@ struct Play {
     views: Vec<Result<AgentAnswer, Arc<str>>>,
     /// The answer of the store, if there is one.
     store: Result<StoreAnswer, Arc<str>>,
+    slots: Vec<SlotLag>,
     said: Vec<String>,
     checks: u32,
 }
@@ -68,7 +69,7 @@ impl Play {
         let answers = [primary(1, 500), replica(1, 500), replica(1, 400)];
         let cluster = Cluster::new(now, TERMS, places(5432), agents);
         let store = Err("connection refused".into());
-        Self { cluster, now, answers, views, store, said: Vec::new(), checks: 0 }
+        Self { cluster, now, answers, views, store, slots: Vec::new(), said: Vec::new(), checks: 0 }
     }
 
     /// A cluster whose primary is known.
@@ -106,6 +107,10 @@ impl Play {
                     Command::AskStore(_) => events.push_back(Event::StoreTold(self.store.clone())),
                     // Its changes are told by the test.
                     Command::WatchStore { .. } => {}
+                    Command::AskSlots(member) => {
+                        let slots = Some(self.slots.clone());
+                        events.push_back(Event::SlotsTold { member, slots });
+                    }
                     Command::Tell(news) => self.said.push(news.text),
                     Command::SwitchedOver(Err(why)) => self.said.push(format!("failed: {why}")),
                     Command::SwitchedOver(Ok(summary)) => self.said.push(format!("done: {summary}")),
@@ -745,6 +750,21 @@ fn a_step_that_is_done_is_looked_at_at_once() {
     play.passes(2);
     let said = play.said();
     assert!(said.contains(&only("b")), "{said:?}");
+}
+
+#[test]
+fn the_slots_of_the_primary_are_known_while_there_is_one() {
+    let mut play = Play::steady(false);
+    play.slots = vec![SlotLag { slot: "sub".into(), lag: 4096 }];
+    play.passes(6_000);
+    assert_eq!(play.cluster.slots(), play.slots);
+    play.answers[0] = refused();
+    play.passes(3_000);
+    assert!(play.cluster.slots().is_empty(), "nobody knows");
+    play.answers[1] = primary(2, 600);
+    play.slots.clear();
+    play.passes(3_000);
+    assert!(play.cluster.slots().is_empty(), "those of the former primary say nothing of the new one");
 }
 
 #[path = "cluster_store_tests.rs"]

@@ -48,6 +48,13 @@ pub enum Event {
     StoreTold(Result<StoreAnswer, Arc<str>>),
     /// Something in the store has changed, or it cannot be watched.
     StoreChanged(Result<(), Arc<str>>),
+    /// The replication slots of a member, by their distance; `None` if it was not asked after all, or has not answered.
+    SlotsTold {
+        /// The member.
+        member: usize,
+        /// Its slots.
+        slots: Option<Vec<SlotLag>>,
+    },
     /// An operator wants another primary: this one, or the one that has received most.
     Switchover(Option<Arc<str>>),
     /// The operator has given up.
@@ -80,6 +87,8 @@ pub enum Command {
         /// The last revision that is known.
         revision: u64,
     },
+    /// Ask a member for its replication slots; [`Event::SlotsTold`] must follow.
+    AskSlots(usize),
     /// Where clients may write from now on.
     Gate(Gate),
     /// The primary is back: waiting clients need not wait for the next attempt.
@@ -116,6 +125,15 @@ pub enum Command {
     Tell(News),
     /// The switchover is over, or was refused.
     SwitchedOver(Result<Summary, String>),
+}
+
+/// How far a replication slot is behind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlotLag {
+    /// Its name.
+    pub slot: Arc<str>,
+    /// By how many bytes of the write-ahead log it is behind what its host has written.
+    pub lag: u64,
 }
 
 /// Something that an operator should know.

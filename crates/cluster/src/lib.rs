@@ -19,7 +19,7 @@ mod switchover;
 
 pub use agents::{AgentAnswer, AgentMember};
 pub use cluster::Cluster;
-pub use event::{Command, Event, Gate, News, State, Terms};
+pub use event::{Command, Event, Gate, News, SlotLag, State, Terms};
 pub use member::{Checked, Member, MemberRole, Report};
 pub use store::{StoreAnswer, StoreVersion};
 pub use succession::Heritage;

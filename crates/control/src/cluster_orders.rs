@@ -226,6 +226,7 @@ mod tests {
         while let Some(task) = test.control.next_cluster_task() {
             let event = match task.command {
                 Command::Check(member) => Event::Checked { member, outcome: report(member == 1, 1) },
+                Command::AskSlots(member) => Event::SlotsTold { member, slots: None },
                 Command::Checkpoint(_) => Event::Checkpointed(Ok(())),
                 other => panic!("{other:?}"),
             };

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use tests::client::Client;
 use tests::patroni::Patroni;
+use tests::place::free_port;
 use tests::pooler::Pooler;
 use tests::postgres::Postgres;
 use tests::wait::{LIMIT, wait_until};
 
+use crate::console::http::get;
 use crate::house::House;
 use crate::pooling::clusters::{await_primary, hand_over, roles, start, state};
 use crate::pooling::hosts::{pair, port};
@@ -29,9 +31,10 @@ fn follow_through_switchovers(house: &House, times: usize) {
         return;
     }
     let (mut one, mut two) = pair(house);
+    let http = free_port();
     let patroni = Patroni::open(&[one.port(), two.port()]);
     let more = format!("patroni={} hold_timeout=60", patroni.urls());
-    let pooler = start(house, &[&one, &two], &more, |ini| ini);
+    let pooler = start(house, &[&one, &two], &more, |ini| ini.set(&format!("http_port = {http}")));
     await_primary(&pooler, &one);
     promote_soon(&two);
     // Larger transactions are streamed before their commit.
@@ -57,6 +60,7 @@ fn follow_through_switchovers(house: &House, times: usize) {
         wait_until("the subscriber is there", LIMIT * 3, || {
             primary.value("select count(*) from pg_replication_slots where slot_name = 's' and active") == "1"
         });
+        wait_until("the lag of the slot is known", LIMIT * 3, || slot_lag(http).is_some());
         let (pid, address) = (primary.postmaster(), standby.address());
         patroni.on_switchover(move |_| {
             hand_over(pid, address);
@@ -129,6 +133,15 @@ pub(crate) fn replication_goes_where_the_role_of_its_line_is(house: &House) {
     }
     assert_eq!(port(&mut replicates(&pooler, "rw", "database")), two.port());
     one.thaw();
+}
+
+/// By how many bytes the slot of the subscriber is behind, as the metrics tell.
+fn slot_lag(http: u16) -> Option<f64> {
+    let metrics = get(([127, 0, 0, 1], http).into(), "/metrics", "").1;
+    let line = metrics
+        .lines()
+        .find(|line| line.starts_with("trunkline_cluster_slot_lag_bytes{cluster=\"main\",slot=\"s\"}"))?;
+    line.rsplit_once(' ')?.1.parse().ok()
 }
 
 /// A client with a replication connection.

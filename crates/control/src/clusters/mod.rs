@@ -210,6 +210,7 @@ impl Running {
                 Command::Tell(news) => Deed::Tell(news),
                 Command::SwitchedOver(outcome) => Deed::SwitchedOver(outcome),
                 Command::Check(_)
+                | Command::AskSlots(_)
                 | Command::AskAgent(_)
                 | Command::AskStore(_)
                 | Command::WatchStore { .. }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cluster::Report;
+use cluster::{Report, SlotLag};
 use config::{Host, TlsMode};
 use conninfo::{Counted, Secure, Stream};
 use tokio::net::{TcpStream, UnixStream};
@@ -21,6 +21,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, Error, SimpleQueryMessage, SimpleQueryRow};
 
 use super::tasks::Means;
+use crate::http_client::plain;
 use crate::names;
 use crate::resolver::Resolver;
 use crate::source::words_of;
@@ -110,6 +111,20 @@ impl Session {
             _ => None,
         });
         row.ok_or_else(|| Failed::refused("its answer cannot be read"))
+    }
+
+    /// Asks a primary for its replication slots.
+    pub(super) async fn slots(&mut self) -> Result<Vec<SlotLag>, Failed> {
+        self.received.store(0, Ordering::Relaxed);
+        let answer = self.client.simple_query(&slots_query()).await.map_err(|error| words(&error))?;
+        let slot = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => {
+                let slot = plain(row.get(0)?).into();
+                Some(SlotLag { slot, lag: row.get(1)?.parse().ok()? })
+            }
+            _ => None,
+        };
+        Ok(answer.iter().filter_map(slot).take(SLOTS_MAX).collect())
     }
 
     /// Runs a statement.
@@ -206,6 +221,17 @@ THEN extract(epoch FROM pg_catalog.now() - pg_catalog.pg_last_xact_replay_timest
 coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_promote(boolean,integer)'), 'EXECUTE'), false) \
 FROM (SELECT pg_catalog.pg_is_in_recovery() AS r) AS s";
 
+/// Asks for the slots that are furthest behind. A temporary one ends with its connection, such as that of a base backup.
+fn slots_query() -> String {
+    format!(
+        "SELECT slot_name, greatest(pg_catalog.pg_current_wal_lsn() - coalesce(confirmed_flush_lsn, restart_lsn), 0)::bigint \
+         FROM pg_catalog.pg_replication_slots WHERE NOT temporary AND coalesce(confirmed_flush_lsn, restart_lsn) IS NOT NULL \
+         ORDER BY 2 DESC, 1 LIMIT {SLOTS_MAX}"
+    )
+}
+
+/// So many slots of a cluster are shown at most.
+const SLOTS_MAX: usize = 32;
 const APPLICATION_NAME: &str = "trunkline checks";
 /// More than one row, or the longest error.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cluster::{Checked, Command, Event};
+use cluster::{Checked, Command, Event, SlotLag};
 use config::TlsMode;
 use reactor::tls::Demand;
 use tokio::time::timeout;
@@ -75,6 +75,10 @@ impl Sessions {
                 }
                 Event::Checked { member, outcome }
             }
+            Command::AskSlots(member) => {
+                let key = (Arc::clone(&id.cluster), id.number, member);
+                Event::SlotsTold { member, slots: self.ask_slots(key).await }
+            }
             Command::AskAgent(agent) => {
                 let answer = match timeout(AGENT_MAX, patroni::ask(cluster, agent, &self.authorities)).await {
                     Ok(answer) => answer.map_err(Arc::from),
@@ -116,6 +120,14 @@ impl Sessions {
             | Command::SwitchedOver(_) => Event::Tick,
         };
         (id, event)
+    }
+
+    /// Asks a host for its replication slots over the connection of its checks, unless that is in use.
+    async fn ask_slots(&self, key: (Arc<str>, u64, usize)) -> Option<Vec<SlotLag>> {
+        let mut session = self.lock().remove(&key)?;
+        let slots = timeout(CHECK_MAX, session.slots()).await.ok()?.ok()?;
+        self.lock().insert(key, session);
+        Some(slots)
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

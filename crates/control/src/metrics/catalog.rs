@@ -310,6 +310,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     clusters::CLUSTER_STATE,
     clusters::CLUSTER_MEMBER_ROLE,
     clusters::CLUSTER_MEMBER_LAG,
+    clusters::CLUSTER_SLOT_LAG,
     failures::HOST_REACHABLE,
     failures::HOST_STATE_SECONDS,
     failures::HOST_ROLE,

@@ -1,11 +1,12 @@
 //! The metrics of clusters.
 //!
-//! Always true: labels are names of the configuration, and words of fixed lists.
+//! Always true: labels are names of the configuration, words of fixed lists, and names of replication slots, of which there are at
+//! most 32 for each cluster.
 //! Not here: what hosts and clusters are (crate `cluster`), the alerts (`alerts`).
 
 use std::sync::Arc;
 
-use cluster::{Cluster, Member};
+use cluster::{Cluster, Member, SlotLag};
 
 use super::{Metric, MetricKind, Sample};
 use crate::console::show::{View, state_of};
@@ -41,6 +42,20 @@ pub(super) const CLUSTER_MEMBER_LAG: Metric = Metric {
     labels: &["cluster", "host"],
     samples: |view| {
         of_members(view, |cluster, _, member| Some((vec![Arc::clone(member.name())], cluster.lag_of(member)? as f64)))
+    },
+};
+
+pub(super) const CLUSTER_SLOT_LAG: Metric = Metric {
+    name: "trunkline_cluster_slot_lag_bytes",
+    kind: MetricKind::Gauge,
+    help: "By how many bytes of the write-ahead log a replication slot of the primary is behind: what its subscriber or standby has not confirmed. The 32 slots of a cluster that are furthest behind, asked for each 5 s.",
+    labels: &["cluster", "slot"],
+    samples: |view| {
+        let of = |(name, cluster): (&Arc<str>, &Cluster)| {
+            let of_slot = |slot: &SlotLag| Sample::new([name, &slot.slot], slot.lag as f64);
+            cluster.slots().iter().map(of_slot).collect::<Vec<_>>()
+        };
+        view.clusters.rows().flat_map(of).collect()
     },
 };
 

@@ -146,6 +146,79 @@ pub(crate) fn a_thousand_held_clients_open_no_more_servers_than_the_limits_allow
     assert_eq!(two.client("shop").value("select count(*) from ledger"), HELD.to_string());
 }
 
+pub(crate) fn listeners_and_settings_move_to_the_new_primary(house: &House) {
+    let (one, two) = pair(house);
+    let patroni = Patroni::open(&[one.port(), two.port()]);
+    promote_soon(&two);
+    let more = format!("patroni={} hold_timeout=60", patroni.urls());
+    let pooler = start(house, &[&one, &two], &more, |ini| ini.set("notify_lost = notify"));
+    await_primary(&pooler, &one);
+    let (mut listens, mut sets, mut says) =
+        (pooler.client("u", "rw"), pooler.client("u", "rw"), pooler.client("u", "rw"));
+    listens.run("listen news");
+    sets.run("set geqo = off");
+    sets.run("prepare p as select inet_server_port()");
+    says.run("notify news, 'before'");
+    assert_eq!(listens.heard(1), ["news before"]);
+    hands_over(&patroni, &one, &two);
+    let mut console = pooler.client("admin", "pgbouncer");
+    console.ask("SWITCHOVER");
+    let answer = console.answer_within(Duration::from_secs(60));
+    assert!(answer.errors.is_empty(), "{answer:?}\n{}", pooler.log());
+    let summary = &answer.notices.last().expect("a summary").text;
+    assert!(!summary.contains("were ended"), "nobody has to be ended for these: {summary}");
+    // Nobody has listened for a while, which the client is told, and then it listens at the new primary.
+    assert_eq!(listens.heard(1), ["trunkline_lost "]);
+    says.run("notify news, 'after'");
+    assert_eq!(listens.heard(1), ["news after"]);
+    assert_eq!(sets.value("execute p"), two.port().to_string());
+    assert_eq!(sets.value("show geqo"), "off");
+}
+
+pub(crate) fn what_cannot_move_is_ended_with_words_at_drain_timeout(house: &House) {
+    let (one, two) = pair(house);
+    let patroni = Patroni::open(&[one.port(), two.port()]);
+    promote_soon(&two);
+    let more = format!("patroni={} hold_timeout=60 drain_timeout=1", patroni.urls());
+    let session = "session = cluster=main dbname=postgres pool_mode=session";
+    let pooler = start(house, &[&one, &two], &more, |ini| ini.database(session));
+    await_primary(&pooler, &one);
+    let has = |what: &[&str], database: &str| {
+        let mut client = pooler.client("u", database);
+        what.iter().for_each(|statement| client.run(statement));
+        client
+    };
+    let cursor = ["begin", "declare c cursor with hold for select 1", "commit"];
+    let mut clients = [
+        has(&["create temp table scratch (a int)"], "rw"),
+        has(&["select pg_advisory_lock(41)"], "rw"),
+        has(&cursor, "rw"),
+        has(&["select 1"], "session"),
+    ];
+    hands_over(&patroni, &one, &two);
+    let mut console = pooler.client("admin", "pgbouncer");
+    console.ask("SWITCHOVER");
+    pooler.await_log("switchover: holding new transactions");
+    let mut waits = pooler.client("u", "rw");
+    waits.ask("select 1");
+    let answer = console.answer_within(Duration::from_secs(60));
+    assert!(answer.errors.is_empty(), "{answer:?}\n{}", pooler.log());
+    let summary = &answer.notices.last().expect("a summary").text;
+    assert!(summary.contains("transactions that were open for longer than drain_timeout were ended"), "{summary}");
+    for client in &mut clients {
+        let ended = client.query("select 1");
+        assert_eq!((&*ended.error().code, ended.status), ("57P01", ' '), "{ended:?}");
+        assert_eq!(ended.error().text, "terminating connection because the primary changes");
+    }
+    assert!(waits.answer_within(LIMIT).errors.is_empty());
+    assert_eq!(locks(&two), "0");
+}
+
+/// How many advisory locks there are at a host.
+fn locks(at: &Postgres) -> String {
+    at.value("select count(*) from pg_locks where locktype = 'advisory'")
+}
+
 /// How many clients wait in all pools.
 fn waiting(pooler: &Pooler) -> usize {
     let pools = pooler.console("SHOW POOLS");

@@ -15,7 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::etcd::{Etcd, EtcdLine};
 use crate::host::{Host, PORT, match_ports, ports};
 use crate::mistake::Wrong;
-use crate::pairs::{pairs, time, unrecognized, word};
+use crate::pairs::{limit, pairs, time, unrecognized, word};
 
 /// PostgreSQL servers of which one at a time is the primary.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +60,10 @@ pub struct Cluster {
     pub hold_timeout: Duration,
     /// How long a switchover waits for open transactions before it ends them.
     pub drain_timeout: Duration,
+    /// How many clients of each database are held at most; `None` is without limit.
+    pub hold_clients_max: Option<u32>,
+    /// How many bytes of clients of each database are held at most; `None` is without limit.
+    pub hold_bytes_max: Option<u32>,
     /// Whether writes stop before the primary's lease with Patroni can have run out.
     pub lease_fencing: LeaseFencing,
 }
@@ -140,6 +144,8 @@ struct Line<'n> {
     check_interval: Option<Duration>,
     hold_timeout: Option<Duration>,
     drain_timeout: Option<Duration>,
+    hold_clients_max: Option<Option<u32>>,
+    hold_bytes_max: Option<Option<u32>>,
     lease_fencing: LeaseFencing,
 }
 
@@ -165,6 +171,8 @@ impl Line<'_> {
             "check_interval" => self.check_interval = Some(between(key, value, 0.1, 60)?),
             "hold_timeout" => self.hold_timeout = Some(between(key, value, 1.0, 600)?),
             "drain_timeout" => self.drain_timeout = Some(between(key, value, 0.0, 600)?),
+            "hold_clients_max" => self.hold_clients_max = Some(limit(key, value)?),
+            "hold_bytes_max" => self.hold_bytes_max = Some(limit(key, value)?),
             "lease_fencing" => self.lease_fencing = word(key, value)?,
             _ => return Err(unrecognized("cluster", key, CLUSTER_KEYS)),
         }
@@ -212,6 +220,8 @@ impl Line<'_> {
             check_interval: self.check_interval.unwrap_or(Duration::from_secs(1)),
             hold_timeout: self.hold_timeout.unwrap_or(Duration::from_secs(30)),
             drain_timeout: self.drain_timeout.unwrap_or(Duration::from_secs(10)),
+            hold_clients_max: self.hold_clients_max.unwrap_or(Some(HOLD_CLIENTS_MAX)),
+            hold_bytes_max: self.hold_bytes_max.unwrap_or(Some(HOLD_BYTES_MAX)),
             lease_fencing: self.lease_fencing,
         };
         let mut seen = BTreeSet::new();
@@ -263,11 +273,16 @@ pub(crate) const CLUSTER_KEYS: &[&str] = &[
     "check_interval",
     "hold_timeout",
     "drain_timeout",
+    "hold_clients_max",
+    "hold_bytes_max",
     "lease_fencing",
 ];
 
 const CHECKED_BY: &str = "it checks the hosts, for which a role with LOGIN is enough";
 const TOLD_BY: &str = "with patroni= or etcd= they may be left out: the members of Patroni are the hosts then";
+/// `hold_clients_max` and `hold_bytes_max` of lines that do not say.
+const HOLD_CLIENTS_MAX: u32 = 50_000;
+const HOLD_BYTES_MAX: u32 = 256 << 20;
 /// More members than any cluster has.
 pub(crate) const HOSTS_MAX: usize = 32;
 

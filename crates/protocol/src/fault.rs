@@ -146,6 +146,7 @@ impl Fault {
                 return Some(format!("Try again in {millis} ms.").into());
             }
             Self::HoldRefused { kind } => kind.instead(),
+            Self::HoldFull { .. } => "Try again in some seconds.",
             Self::DescriptorsFull => {
                 "Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn."
             }
@@ -247,6 +248,7 @@ const FEATURE_NOT_SUPPORTED: &str = "0A000";
 /// The SQLSTATE with which PostgreSQL ends a session that was idle for too long.
 pub const IDLE_SESSION_TIMEOUT: &str = "57P05";
 const OUT_OF_MEMORY: &str = "53200";
+const CANNOT_CONNECT_NOW: &str = "57P03";
 const TOO_MANY_CONNECTIONS: &str = "53300";
 const CONFIGURATION_LIMIT_EXCEEDED: &str = "53400";
 const INVALID_PARAMETER_VALUE: &str = "22023";
@@ -304,7 +306,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 81] = [
+        let table: [(Fault, Blame, &str, &str); 82] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -464,6 +466,12 @@ mod tests {
                 Server,
                 "08007",
                 "server at the primary was lost before it answered",
+            ),
+            (
+                Fault::HoldFull { setting: "hold_clients_max" },
+                Operator,
+                "57P03",
+                "too many clients wait while the primary changes (hold_clients_max)",
             ),
             (Fault::HandedOver, Operator, "57P01", "terminating connection due to an online restart"),
             (Fault::SuspendTimeout, Operator, "08P01", "suspend_timeout"),

@@ -8,10 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tests::patroni::Patroni;
+use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
 use tests::wait::{LIMIT, wait_until};
 
+use crate::console::http::get;
 use crate::house::House;
 use crate::pooling::clusters::{Writers, await_primary, hand_over, roles, start, state};
 use crate::pooling::hosts::pair;
@@ -144,6 +146,45 @@ pub(crate) fn a_thousand_held_clients_open_no_more_servers_than_the_limits_allow
         two.log().lines().filter(|line| line.contains("too many connections")).map(str::to_owned).collect();
     assert!(refused.is_empty(), "{refused:?}");
     assert_eq!(two.client("shop").value("select count(*) from ledger"), HELD.to_string());
+}
+
+pub(crate) fn no_more_clients_and_bytes_are_held_than_the_limits_allow(house: &House) {
+    let one = Postgres::start(&house.place);
+    let http = free_port();
+    let limits = "hold_clients_max=2 hold_bytes_max=12000 hold_timeout=60";
+    let pooler = start(house, &[&one], limits, |ini| ini.set(&format!("http_port = {http}")));
+    await_primary(&pooler, &one);
+    let mut clients: Vec<_> = (0..4).map(|_| pooler.client("u", "rw")).collect();
+    assert_eq!(pooler.console("HOLD rw").tags, ["HOLD"]);
+    clients[0].ask("select 1");
+    clients[1].ask("select 1");
+    pooler.await_pool("rw", "cl_waiting", "2");
+    let refused = clients[2].query("select 1");
+    assert_eq!((&*refused.error().code, refused.status), ("57P03", ' '), "{refused:?}");
+    assert_eq!(refused.error().text, "too many clients wait while the primary changes (hold_clients_max)");
+    // One gives up, and another one takes its place.
+    clients[1].cancel();
+    assert_eq!(clients[1].answer().error().code, "57014");
+    // What one has sent may be too much as well.
+    let refused = clients[3].query(&format!("select '{}'", "x".repeat(30_000)));
+    assert_eq!((&*refused.error().code, refused.status), ("57P03", ' '), "{refused:?}");
+    assert_eq!(refused.error().text, "too many clients wait while the primary changes (hold_bytes_max)");
+    clients[1].ask("select 1");
+    pooler.await_pool("rw", "cl_waiting", "2");
+    let line = "trunkline_hold_refused_total 2";
+    let metrics = get(([127, 0, 0, 1], http).into(), "/metrics", "").1;
+    assert!(metrics.lines().any(|told| told.starts_with(line)), "{metrics}");
+    assert_eq!(pooler.console("RELEASE rw").tags, ["RELEASE"]);
+    for client in &mut clients[..2] {
+        assert_eq!(client.answer().value(), "1");
+    }
+    // The next hold begins anew.
+    assert_eq!(pooler.console("HOLD rw").tags, ["HOLD"]);
+    clients[0].ask("select 1");
+    clients[1].ask("select 1");
+    pooler.await_pool("rw", "cl_waiting", "2");
+    pooler.console("RELEASE rw");
+    assert!(clients[0].answer().errors.is_empty() && clients[1].answer().errors.is_empty());
 }
 
 pub(crate) fn listeners_and_settings_move_to_the_new_primary(house: &House) {

@@ -361,6 +361,13 @@ pub(crate) const CATALOG: &[Metric] = &[
         samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.turned_away as f64))],
     },
     Metric {
+        name: "trunkline_hold_refused",
+        kind: MetricKind::Counter,
+        help: "Clients that were refused because too many clients were held while a primary changes, or too many bytes (hold_clients_max, hold_bytes_max).",
+        labels: &[],
+        samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.hold_refused as f64))],
+    },
+    Metric {
         name: "trunkline_protocol_violations",
         kind: MetricKind::Counter,
         help: "How often a server broke the protocol in a way that has no explanation.",

@@ -12,9 +12,9 @@ use super::ended_by::EndedBy;
 use super::shape::faults;
 use super::unserved::Unserved;
 use super::{
-    ADMIN_SHUTDOWN, CONFIGURATION_LIMIT_EXCEEDED, CONNECTION_FAILURE, FEATURE_NOT_SUPPORTED, IDLE_SESSION_TIMEOUT,
-    INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
-    TRANSACTION_RESOLUTION_UNKNOWN,
+    ADMIN_SHUTDOWN, CANNOT_CONNECT_NOW, CONFIGURATION_LIMIT_EXCEEDED, CONNECTION_FAILURE, FEATURE_NOT_SUPPORTED,
+    IDLE_SESSION_TIMEOUT, INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN,
+    TOO_MANY_CONNECTIONS, TRANSACTION_RESOLUTION_UNKNOWN,
 };
 use crate::state::Kind as Holding;
 
@@ -204,6 +204,8 @@ faults! {
     PrimaryLeft { host: Arc<str> } = Operator, ADMIN_SHUTDOWN, "terminating connection because the primary changes";
     /// The server at the primary of a cluster was lost before it had answered.
     OutcomeUnknown { host: Arc<str> } = Server, TRANSACTION_RESOLUTION_UNKNOWN, "server at the primary was lost before it answered";
+    /// The primary of a cluster changes, and no more clients, or no more bytes of clients, are held meanwhile.
+    HoldFull { setting: &'static str } = Operator, CANNOT_CONNECT_NOW, "too many clients wait while the primary changes ({setting})";
     /// The client did not come to rest within `suspend_timeout`.
     SuspendTimeout = Operator, PROTOCOL_VIOLATION, "suspend_timeout";
     /// An online restart could not take the client along: it uses TLS or replication, or is in the middle of something.

@@ -51,6 +51,7 @@ impl<I: Io> Worker<I> {
         snapshot.failures = self.failures.recent(self.hands.now).collect();
         snapshot.failure_totals = self.failures.totals().collect();
         snapshot.turned_away = self.limits.turned_away();
+        snapshot.hold_refused = self.limits.hold_refused();
         snapshot.verified = self.verified;
         snapshot.busy = self.hands.io.awake();
         snapshot.alive = self.hands.now.since(self.begun);

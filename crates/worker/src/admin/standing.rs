@@ -190,6 +190,9 @@ impl<I: Io> Worker<I> {
         if was != paused {
             let database = place.database;
             self.tell_pools(paused.map_or(Event::Resume { pool }, |why| Event::Pause { pool, why }));
+            if was == Some(CloseReason::Held) {
+                self.limits.end_hold(database);
+            }
             if was.is_none() {
                 self.renew_listener(database);
             }

@@ -42,6 +42,7 @@ impl<I: Io> Worker<I> {
         write_cancelled(&mut out, "canceling statement due to user request", detail);
         self.hands.io.send(conn, out.into());
         self.limits.forget_delay(key);
+        self.limits.forget_hold(key);
         self.tell_pools(Event::Left { pool, client: key });
         // What the client has sent after that request is looked at as if it had just arrived.
         self.hold_again(key, rest);

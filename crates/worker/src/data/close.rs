@@ -184,6 +184,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => {}
         }
         self.limits.forget_delay(key);
+        self.limits.forget_hold(key);
         if self.admin.is_resting() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
         }

@@ -42,8 +42,13 @@ impl<I: Io> Worker<I> {
                     if self.limits.has_rejected() {
                         self.skip_rejected(key);
                     }
-                } else if is_full {
-                    self.pause_client(key);
+                } else {
+                    if is_full {
+                        self.pause_client(key);
+                    }
+                    if self.limits.holds_clients() {
+                        self.charge_hold(key);
+                    }
                 }
             }
         }

@@ -159,6 +159,7 @@ impl<I: Io> Worker<I> {
         // A client that gets a server at once has no waiting deadline and needs no timer.
         if !self.is_served_at_once(key) {
             self.arm_client(key);
+            self.charge_hold(key);
         }
         self.arm_watch();
     }

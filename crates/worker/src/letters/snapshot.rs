@@ -133,6 +133,8 @@ pub struct Snapshot {
     pub unauthenticated: u32,
     /// How many of these have lost their place or found none.
     pub turned_away: u64,
+    /// How many clients were refused because too many, or too much, would have been held while a primary changes.
+    pub hold_refused: u64,
     /// Results of `session_verify`.
     pub verified: Verified,
     /// For how long its thread has run or waited for a processor since its start.

@@ -148,6 +148,24 @@ pub(crate) fn a_thousand_held_clients_open_no_more_servers_than_the_limits_allow
     assert_eq!(two.client("shop").value("select count(*) from ledger"), HELD.to_string());
 }
 
+pub(crate) fn a_statement_at_a_former_primary_is_cancelled(house: &House) {
+    let (one, two) = pair(house);
+    let pooler = start(house, &[&one, &two], "", |ini| ini);
+    one.query("create table ledger (who int, number int)");
+    await_primary(&pooler, &one);
+    let mut writer = pooler.client("u", "rw");
+    // Without more its backend would go on, commit, and only then notice that nobody hears the answer.
+    writer.ask("insert into ledger select 1, 1 from pg_sleep(60)");
+    one.await_running("postgres", "pg_sleep(60)");
+    // The former primary lives on, as when its agent was killed.
+    two.promote();
+    let unknown = writer.answer_within(LIMIT);
+    assert_eq!((&*unknown.error().code, unknown.status), ("08007", ' '), "{unknown:?}");
+    let runs = "select count(*) from pg_stat_activity where query like 'insert into ledger%' and state = 'active'";
+    wait_until("the statement has ended", LIMIT, || one.value(runs) == "0");
+    assert_eq!(one.value("select count(*) from ledger"), "0");
+}
+
 pub(crate) fn no_more_clients_and_bytes_are_held_than_the_limits_allow(house: &House) {
     let one = Postgres::start(&house.place);
     let http = free_port();

@@ -12,7 +12,7 @@ use reactor::tls::Demand;
 use reactor::{Address, Conn, Io, Level};
 
 use crate::cancel::Cancels;
-use crate::cancel::tables::Cancel;
+use crate::cancel::tables::{Cancel, LEGACIES_MAX, Legacy};
 use crate::hands::Hands;
 use crate::letters::{Requester, ToWorker};
 use crate::timers::Timer;
@@ -67,6 +67,7 @@ impl Cancels {
             timer: None,
             since: hands.now,
             requesters: requester.into_iter().collect(),
+            legacy: None,
         };
         let Ok(key) = self.rows.insert(cancel) else { return false };
         match hands.io.connect(&address, Owner::Cancel(key).to_bits()) {
@@ -83,6 +84,21 @@ impl Cancels {
                 hands.log.add(Level::Warning, format_args!("failed to send cancel request: {error}"));
                 false
             }
+        }
+    }
+}
+
+impl Cancels {
+    /// A server that runs a query is about to be closed: the query is cancelled all the same, as far as that is possible.
+    pub(super) fn aim_last<I: Io>(&mut self, target: Target, legacy: Legacy, hands: &mut Hands<I>) {
+        let legacies = self.rows.iter().filter(|(_, cancel)| cancel.legacy.is_some()).count();
+        let (server, query_number) = (target.server, target.query_number);
+        if legacies >= LEGACIES_MAX || !self.aim(target, None, hands) {
+            return;
+        }
+        let is_it = |cancel: &Cancel| cancel.server == server && cancel.query_number == query_number;
+        if let Some((_, cancel)) = self.rows.iter_mut().find(|(_, cancel)| is_it(cancel)) {
+            cancel.legacy = Some(legacy);
         }
     }
 }

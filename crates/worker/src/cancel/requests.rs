@@ -140,6 +140,7 @@ impl Cancels {
     /// encrypted, this one has to be first: the request carries the server's secret key.
     pub(crate) fn connected<I: Io>(&self, key: Key, header: ProxyProtocol, hands: &mut Hands<I>) -> bool {
         let Some(cancel) = self.rows.get(key) else { return false };
+        let header = cancel.legacy.as_ref().map_or(header, |legacy| legacy.header);
         let mut out = Vec::new();
         begin_own(&mut out, header, &hands.io, cancel.conn);
         if !out.is_empty() {
@@ -169,9 +170,18 @@ impl Cancels {
         }
     }
 
-    /// The second connection is ready: sends the request, if its query still runs. `server` is `None` if it has gone.
+    /// The second connection is ready: sends the request, if its query still runs. `server` is `None` if it has gone; a server that
+    /// was closed in the middle of its query may run it still.
     pub(crate) fn send<I: Io>(&mut self, key: Key, server: Option<Reached<'_>>, hands: &mut Hands<I>) {
         let Some(cancel) = self.rows.get_mut(key) else { return };
+        if let Some(legacy) = &cancel.legacy {
+            let mut out = Vec::new();
+            write::cancel_request(&mut out, &legacy.cancel_key);
+            cancel.is_sent = true;
+            hands.io.send(cancel.conn, out.into());
+            hands.io.receive(cancel.conn, Receive::Stream);
+            return;
+        }
         let is_at_it = |server: &Reached<'_>| is_meant(server.query_number == cancel.query_number) && server.is_running;
         match server.filter(is_at_it) {
             Some(server) => {

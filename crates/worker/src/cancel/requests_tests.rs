@@ -10,7 +10,7 @@ use reactor::Address;
 use reactor::tls::{Check, Demand, DemandParts, TermsText};
 
 use super::*;
-use crate::cancel::tables::CANCELS_MAX;
+use crate::cancel::tables::{CANCELS_MAX, LEGACIES_MAX, Legacy};
 use crate::still::{Call, StillHands, lines, tasks};
 
 const SETTINGS: &str = "[pgbouncer]\nauth_type=any\ncancel_wait_timeout=10\n";
@@ -113,6 +113,40 @@ fn a_request_is_sent_while_its_query_runs_and_is_over_when_the_server_closes() {
     assert_eq!(test.counted(CancelRequest::Sent), 1);
     assert!(!test.cancels.is_aimed_at(ServerKey::first(3)));
     assert!(test.still.hands.timers.is_empty());
+}
+
+#[test]
+fn the_query_of_a_server_that_was_closed_is_cancelled_by_what_is_left_of_it() {
+    let mut test = CancelTest::new();
+    test.still.connects([Ok(CONN)]);
+    let legacy = || Legacy { cancel_key: SECRET.into(), header: ProxyProtocol::V1 };
+    test.cancels.aim_last(target(None), legacy(), &mut test.still.hands);
+    test.still.calls();
+    assert!(test.cancels.connected(cancel(), ProxyProtocol::Off, &mut test.still.hands));
+    assert!(matches!(&test.still.calls()[..], [Call::Send(_, header)] if header.starts_with(b"PROXY")));
+    test.cancels.send(cancel(), None, &mut test.still.hands);
+    let mut message = Vec::new();
+    write::cancel_request(&mut message, &SECRET);
+    assert_eq!(test.still.calls(), [Call::Send(CONN, message)]);
+    test.cancels.ended(cancel(), &End::Eof, &mut test.still.hands);
+    assert_eq!(test.tasks(), ["CancelOver { server: 3.1, was_sent: true }"]);
+    // A request of its client that is on its way already is used.
+    let mut test = CancelTest::aimed();
+    test.cancels.aim_last(target(None), legacy(), &mut test.still.hands);
+    test.cancels.send(cancel(), None, &mut test.still.hands);
+    assert!(matches!(&test.still.calls()[..], [Call::Send(..)]));
+}
+
+#[test]
+fn servers_that_were_closed_leave_places_for_the_requests_of_clients() {
+    let mut test = CancelTest::new();
+    test.still.connects((0..100).map(|_| Ok(CONN)));
+    for number in 0..100 {
+        let target = Target { server: ServerKey::first(number), ..target(None) };
+        let legacy = Legacy { cancel_key: SECRET.into(), header: ProxyProtocol::Off };
+        test.cancels.aim_last(target, legacy, &mut test.still.hands);
+    }
+    assert_eq!(test.cancels.rows.iter().count(), LEGACIES_MAX);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use reactor::Io;
 
 use crate::cancel::aim::Target;
 use crate::cancel::requests::{Meant, Reached};
+use crate::cancel::tables::Legacy;
 use crate::data::client::{ClientStage, Link};
 use crate::data::server::Server;
 use crate::letters::{CancelWait, CancelWish};
@@ -40,6 +41,16 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancel_server(&mut self, key: ServerKey) -> bool {
         let target = self.servers.get(key).and_then(|server| Target::of(key, server));
         target.is_some_and(|target| self.cancel.aim(target, None, &mut self.hands))
+    }
+
+    /// A server is about to be closed in the middle of a statement, which is cancelled too: its backend would notice the end of the
+    /// connection only when it answers.
+    pub(crate) fn cancel_last(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.is_at_work()) else { return };
+        let legacy = Legacy { cancel_key: server.cancel_key.clone(), header: self.proxy_protocol_of(server) };
+        if let Some(target) = Target::of(key, server) {
+            self.cancel.aim_last(target, legacy, &mut self.hands);
+        }
     }
 
     /// The second connection to a server is established.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Key, Slab, Time};
-use config::Settings;
+use config::{ProxyProtocol, Settings};
 use pool::{PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use reactor::tls::Demand;
@@ -31,6 +31,17 @@ pub(crate) struct Cancel {
     pub(super) since: Time,
     /// The clients that are told, by the end of their connections, that the request is over.
     pub(super) requesters: Vec<Requester>,
+    /// The server has been closed meanwhile, with this left for the request.
+    pub(super) legacy: Option<Legacy>,
+}
+
+/// What is left of a server that was closed in the middle of a query: its backend begins no other, so that a request can hit
+/// only that one.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    pub(super) cancel_key: Box<[u8]>,
+    /// The PROXY header with which connections to its host begin.
+    pub(super) header: ProxyProtocol,
 }
 
 /// Cancel requests for other processes.
@@ -120,3 +131,5 @@ pub(crate) enum ForwardStage {
 
 /// Cancel requests on their way to servers. One more is dropped, as a network might drop it.
 pub(crate) const CANCELS_MAX: u32 = 1024;
+/// So many of them may be for servers that have been closed: clients need the others.
+pub(super) const LEGACIES_MAX: usize = 64;

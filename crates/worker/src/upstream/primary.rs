@@ -163,7 +163,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Closes a server at once. A client whose request was not sent yet gets another one; what the others are told depends on the host,
+    /// Closes a server at once, and has cancelled what it runs. A client whose request was not sent yet gets another one; what the others are told depends on the host,
     /// and on whether an answer is owed.
     fn cut_off(&mut self, key: ServerKey, why: &str, fault: fn(Arc<str>, bool) -> Fault) {
         let Some(server) = self.servers.get(key) else { return };
@@ -175,6 +175,7 @@ impl<I: Io> Worker<I> {
             (Some(client), Some(since)) => self.lose_before_use(key, client, since, why),
             (Some(client), None) => {
                 self.log_server(key, Level::Warning, format_args!("closing a server in use: {why}"));
+                self.cancel_last(key);
                 self.lose_server(key, Closed::Paused, why);
                 self.fail_client(client, &fault(host, is_owed));
             }

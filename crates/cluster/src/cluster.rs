@@ -16,6 +16,7 @@ use crate::changes::Changes;
 use crate::event::{Command, Event, Gate, News, SlotLag, State, Terms};
 use crate::identity::Identity;
 use crate::member::{Checked, Member, MemberRole, Report};
+use crate::replayed::Positions;
 use crate::roster::Roster;
 use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
 
@@ -43,6 +44,7 @@ pub struct Cluster {
     pub(crate) told_denied: BTreeSet<usize>,
     /// Replicas that do not answer, which have been left.
     pub(crate) left_replicas: BTreeSet<usize>,
+    pub(crate) positions: Positions,
     pub(crate) has_told_stranger: bool,
     pub(crate) has_told_no_lease: bool,
     changes: Changes,
@@ -71,6 +73,7 @@ impl Cluster {
             told_fenced: BTreeSet::new(),
             told_denied: BTreeSet::new(),
             left_replicas: BTreeSet::new(),
+            positions: Positions::default(),
             has_told_stranger: false,
             has_told_no_lease: false,
             changes: Changes::default(),
@@ -127,6 +130,7 @@ impl Cluster {
         }
         self.agree_on_system(out);
         self.judge(now, out);
+        self.follow_replicas(out);
         let patience = Patience { hold: self.terms.hold_timeout, drain: self.terms.drain_timeout };
         let next = outcome.and_then(|outcome| self.switchover.as_mut()?.hear(now, patience, outcome));
         self.go_on(now, next, out);

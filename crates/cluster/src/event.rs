@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::agents::{AgentAnswer, AgentMember};
 use crate::member::Checked;
+use crate::replayed::Replayed;
 use crate::store::StoreAnswer;
 use crate::switchover::Summary;
 
@@ -97,6 +98,8 @@ pub enum Command {
     LeaveReplica(usize),
     /// The cluster has these members from now on; another machine must take the place of this one.
     Members(Vec<AgentMember>),
+    /// What replicas have replayed, all that answer; clients may read there what was written before.
+    Replayed(Vec<Replayed>),
     /// Tell when no client has a server of the primary; [`Event::Drained`] follows.
     Drain,
     /// Close the servers that are still lent.

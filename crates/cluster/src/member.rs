@@ -191,6 +191,11 @@ impl Member {
         self.is_denied
     }
 
+    /// Its last answer, and when the question was put.
+    pub(crate) fn reported(&self) -> Option<(Time, &Report)> {
+        Some((self.asked?, self.report.as_ref()?))
+    }
+
     /// Its answer to a question put after this time.
     pub(crate) fn report_since(&self, time: Time) -> Option<&Report> {
         self.report.as_ref().filter(|_| self.asked.is_some_and(|asked| asked > time))

@@ -337,7 +337,7 @@ impl Database {
     #[must_use]
     pub fn replicas(&self) -> Option<Self> {
         self.cluster_of_primary()?;
-        let name = format!("{}{REPLICAS}", self.name).into();
+        let name = replicas_of(&self.name).into();
         Some(Self {
             name,
             target_session_attrs: SessionAttrs::Standby,
@@ -429,6 +429,12 @@ impl Database {
         let dbname = if self.dbname == self.name { Arc::clone(&name) } else { Arc::clone(&self.dbname) };
         Self { name, dbname, automatic: true, ..self.clone() }
     }
+}
+
+/// The name of what the reads of a database belong to ([`Database::replicas`]).
+#[must_use]
+pub fn replicas_of(name: &str) -> String {
+    format!("{name}{REPLICAS}")
 }
 
 /// Checks a name in `[databases]`.

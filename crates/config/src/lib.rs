@@ -35,7 +35,7 @@ pub use catalog::{
     ReadRouting, Reload, SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use cluster::{Cluster, LeaseFencing};
-pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs};
+pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs, replicas_of};
 pub use diff::changes;
 pub use endpoint::Endpoint;
 pub use etcd::Etcd;

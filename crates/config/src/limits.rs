@@ -41,11 +41,24 @@ impl Settings {
         self.parent_of_replicas(name).is_some()
     }
 
-    /// The database on the primary of a cluster whose replicas have this name.
-    fn parent_of_replicas(&self, name: &str) -> Option<Arc<Database>> {
+    /// The database on the primary of a cluster whose reads belong to this name.
+    #[must_use]
+    pub fn parent_of_replicas(&self, name: &str) -> Option<Arc<Database>> {
         let stem = name.strip_suffix(REPLICAS).filter(|stem| !stem.ends_with(REPLICAS))?;
         let parent = self.database(stem)?;
         parent.cluster_of_primary().is_some().then_some(parent)
+    }
+
+    /// Whether reads of any client of this cluster's primary may go to its replicas.
+    #[must_use]
+    pub fn routes_reads_of(&self, cluster: &str) -> bool {
+        let is_on = |routing: Option<ReadRouting>| routing.is_some_and(|routing| routing != ReadRouting::Off);
+        let mut databases = self.databases.values().chain(&self.fallback);
+        let may_be = is_on(Some(self.read_routing)) || self.users.values().any(|user| is_on(user.read_routing));
+        databases.any(|database| {
+            database.cluster_of_primary().is_some_and(|name| **name == *cluster)
+                && (may_be || is_on(database.read_routing))
+        })
     }
 
     /// Which requests of a user's clients of a database go to replicas. Never any where session state does not follow clients,

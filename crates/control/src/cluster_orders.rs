@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::WorkerId;
-use cluster::{Event, Gate, News, Summary};
+use cluster::{Event, Gate, News, Replayed, Summary};
 use pool::ClientKey;
 use reactor::Level;
 use worker::letters::{Order as Task, ToWorker};
@@ -74,6 +74,14 @@ impl<S> Control<S> {
                 Deed::LeaveReplica(host) => {
                     let letter = || ToWorker::LeaveReplica { cluster: Arc::clone(cluster), host: Arc::clone(&host) };
                     self.hands.post_all(letter);
+                }
+                Deed::Replayed(replayed) => {
+                    let replicas: Arc<[Replayed]> = replayed.into();
+                    if self.hands.active.settings.routes_reads_of(cluster) {
+                        let letter =
+                            || ToWorker::Replayed { cluster: Arc::clone(cluster), replicas: Arc::clone(&replicas) };
+                        self.hands.post_all(letter);
+                    }
                 }
                 Deed::Drain(id) => self.give(&Task::AwaitDrained(Arc::clone(cluster)), TaskPurpose::Drain(id)),
                 Deed::Members(members) => self.members_change(cluster, &members),

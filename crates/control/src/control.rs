@@ -34,6 +34,7 @@ use crate::own_clients::{self, OwnClientNews, OwnClientOrder, OwnClientOutcome, 
 use crate::packed_clusters::PackedCluster;
 use crate::packed_events::PackedEvents;
 use crate::pending_orders::{ConsoleClient, PendingOrders};
+use crate::read_names::ReadNamesQuestions;
 use crate::reload::{Configuration, Fresh, SharedLog};
 use crate::service::Service;
 use crate::shutdown_progress::ShutdownProgress;
@@ -71,6 +72,7 @@ pub struct Control<S> {
     pub(crate) timed_pauses: TimedPauses,
     pub(crate) timed_holds: TimedPauses,
     pub(crate) clusters: Clusters,
+    pub(crate) read_names: ReadNamesQuestions,
     /// Who is answered when a switchover of a cluster is over.
     pub(crate) switchovers: BTreeMap<Arc<str>, ConsoleClient>,
     pub(crate) events: Events,
@@ -175,6 +177,7 @@ impl<S> Control<S> {
             timed_pauses: TimedPauses::default(),
             timed_holds: TimedPauses::default(),
             clusters,
+            read_names: ReadNamesQuestions::default(),
             switchovers: BTreeMap::new(),
             events,
             tracers: Tracers::default(),
@@ -231,6 +234,9 @@ impl<S> Control<S> {
             Event::Letter(ToControl::Resolve { from, name }) => {
                 self.zones.know(from, &name);
                 self.names.ask(from, name);
+            }
+            Event::Letter(ToControl::AskReadNames { from, database, creations }) => {
+                self.ask_read_names(from, database, creations);
             }
             Event::Letter(ToControl::AskSecret(question)) => self.secrets.ask(question),
             Event::Letter(ToControl::SecretUnneeded { from, client }) => self.secrets.forget(from, client),
@@ -292,6 +298,7 @@ impl<S> Control<S> {
             Event::SystemUser { from, client, found } => self.system_users.found(from, client, found, &self.hands),
             Event::Found { name, found } => self.found(&name, &found),
             Event::Cluster { id, event } => self.cluster_happens(&id, event),
+            Event::ReadNames(found) => self.read_names_found(found),
             Event::Serial { zone, serial } => self.zones.hear(&zone, serial, &mut self.names, &self.hands),
             Event::News { handover, news } => self.hear_courier(handover, news),
             Event::Http { number, question } => self.ask_http(number, question),

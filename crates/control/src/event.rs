@@ -70,6 +70,8 @@ pub enum Event {
         /// The outcome.
         event: cluster::Event,
     },
+    /// What the names of a database stand for has been asked.
+    ReadNames(crate::clusters::ReadNamesFound),
     /// News of a connection to one of our own workers.
     OwnClient {
         /// The number of the connection.

@@ -37,6 +37,7 @@ mod own_clients;
 mod packed_clusters;
 mod packed_events;
 mod pending_orders;
+mod read_names;
 mod reload;
 mod resolver;
 mod restart;
@@ -57,7 +58,7 @@ mod tracing;
 mod transfer;
 mod zones;
 
-pub use clusters::{ClusterTask, MachineId};
+pub use clusters::{ClusterTask, MachineId, ReadNamesFound, ReadNamesTask};
 pub use console::{errors_reference, reference};
 pub use control::Control;
 pub use event::{Event, Signal};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::{Time, Wall};
+use nix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
 use tokio::signal::unix::{self, SignalKind};
@@ -76,24 +77,27 @@ impl Signals {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
+    /// What the clock of the workers (`CLOCK_MONOTONIC`) has shown then: their times can be compared with ours.
+    ahead: Duration,
 }
 
 impl Clock {
     /// Starts a clock.
     #[must_use]
     pub fn start() -> Self {
-        Self { origin: Instant::now() }
+        let ahead = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+        Self { origin: Instant::now(), ahead }
     }
 
     /// Returns the current time on both clocks.
     #[must_use]
     pub fn now(&self) -> Clocks {
-        let since = u64::try_from((self.origin.elapsed() + HEAD_START).as_micros());
+        let since = u64::try_from((self.origin.elapsed() + self.ahead).as_micros());
         Clocks { time: Time(since.unwrap_or(u64::MAX)), wall: wall_now() }
     }
 
     async fn reaches(&self, deadline: Time) {
-        let since = Duration::from_micros(deadline.0).saturating_sub(HEAD_START);
+        let since = Duration::from_micros(deadline.0).saturating_sub(self.ahead);
         match self.origin.checked_add(since) {
             Some(instant) => tokio::time::sleep_until(instant).await,
             None => std::future::pending().await,
@@ -111,9 +115,6 @@ pub enum Ending {
     /// A new process has taken over; it owns the unix socket now.
     HandedOver,
 }
-
-/// The clock starts at this value, so that times before the start of the process can be represented.
-const HEAD_START: Duration = Duration::from_secs(60);
 
 /// Runs until the process is to end. By then all workers have been told to shut down.
 pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
@@ -192,6 +193,13 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
                 let (id, event) = sessions.carry_out(task, means).await;
                 Event::Cluster { id, event }
             });
+        }
+        while let Some(task) = control.next_read_names() {
+            let active = &control.hands.active;
+            let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
+            let (tls_mode, demand) = (active.settings.server_tls_sslmode, active.tls.demand.clone());
+            let means = Means { tls_mode, demand, resolver };
+            questions.spawn(async move { Event::ReadNames(task.carry_out(means).await) });
         }
         if let Some(transfer) = control.next_transfer() {
             start_transfer(transfer, &reporter);

@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
                     let (limit, fault) = limit.into_iter().chain(own).min_by_key(|(limit, _)| *limit)?;
                     Some((client.silent_since() + limit, ClientDue::Fault(fault)))
                 }
-                Link::Waiting(since) => {
+                Link::Waiting(since) | Link::AsksReplica(since) => {
                     let query = end_of_query(since, settings.query_timeout);
                     let notify = settings.query_wait_notify.filter(|_| !ready.is_notified);
                     let notify = notify.map(|after| (since + after, ClientDue::Notice));

@@ -29,6 +29,7 @@ mod measured;
 mod notify;
 mod observe;
 mod planted;
+mod reads;
 mod recent_load;
 mod registry;
 mod repeated;

@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(ready) => (
                 &*self.registry.users[ready.session.user as usize].name,
-                &*self.registry.pool(ready.pool)?.database_name,
+                &*self.registry.pool(ready.home())?.database_name,
                 ready.session.vars.get(name).unwrap_or(""),
             ),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,

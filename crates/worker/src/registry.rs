@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
-use config::{Database, Settings};
+use config::{Database, ReadRouting, Settings};
 use measure::{FailedQueries, Heaviest};
 use pool::{HostChoice, PoolKey};
 use protocol::client::statuses::Statuses;
@@ -25,6 +25,7 @@ use crate::data::accepted::AcceptedParameters;
 use crate::letters::Totals;
 use crate::measured::{FormerPools, Measured};
 use crate::notify::listening::Listening;
+use crate::reads::known_names::KnownNames;
 use crate::repeated::Repeated;
 use crate::watched::{Watch, Watched};
 
@@ -84,6 +85,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) changes: u64,
     /// The statements that take the most time of its servers; `None` before the first sample.
     pub(crate) statements: Option<Box<Heaviest>>,
+    /// What its names stand for, where reads are routed.
+    pub(crate) read_names: Option<Box<KnownNames>>,
 }
 
 /// A user in use: of clients, of servers, or of both.
@@ -152,6 +155,14 @@ pub(crate) struct PoolPlace {
     pub(crate) judged: Option<Arc<Secret>>,
     /// Statistics of its transactions and servers.
     pub(crate) measured: Measured,
+    /// Which requests of its clients go to replicas.
+    pub(crate) read_routing: ReadRouting,
+    /// Of the replicas of a database: the pool whose clients read there.
+    pub(crate) home: Option<PoolKey>,
+    /// The pool of the replicas, once a client has read there.
+    pub(crate) replicas: Option<PoolKey>,
+    /// Whether loans end with transactions, and answers concern nobody but who waits for them.
+    pub(crate) ends_at_once: bool,
     /// What caused its servers to be replaced last.
     pub(crate) retired_by: EndedBy,
     /// The last explanation given to clients whose wait timed out, and its time.
@@ -197,6 +208,7 @@ impl DatabasePlace {
             listening: Listening::default(),
             changes: 0,
             statements: None,
+            read_names: None,
             failed_queries: None,
         }
     }
@@ -336,6 +348,12 @@ impl Registry {
     /// The configuration of a pool's database.
     pub(crate) fn entry_of(&self, pool: PoolKey) -> Option<&Arc<Database>> {
         self.databases[self.pool(pool)?.database as usize].entry.as_ref()
+    }
+
+    /// The name of the database to which the clients of a pool belong: of replicas, that of their primary.
+    pub(crate) fn home_of(&self, database: u32, pool: PoolKey) -> &Arc<str> {
+        let home = self.pool(pool).and_then(|place| self.pool(place.home?));
+        home.map_or(&self.databases[database as usize].name, |home| &home.database_name)
     }
 
     /// The pools of a database.

@@ -34,6 +34,7 @@ use crate::notify::Notify;
 use crate::observe::sampled::Sampler;
 use crate::observe::spans::Spans;
 use crate::observe::tracers::Tracers;
+use crate::reads::Reads;
 use crate::recent_load::RecentLoad;
 use crate::registry::Registry;
 use crate::reports::Reports;
@@ -71,6 +72,7 @@ impl<I: Io> Worker<I> {
             paced: Paced::default(),
             affinity_holds: AffinityHolds::default(),
             notify: Notify::default(),
+            reads: Reads::default(),
             reports: Reports::default(),
             tracers: Tracers::default(),
             known_vars: Known::default(),
@@ -341,6 +343,8 @@ impl<I: Io> Worker<I> {
             ToWorker::WorkerQuota(answer) => self.worker_quota_hears(answer),
             ToWorker::ActiveConfig(active) => self.come_into_force(active),
             ToWorker::Resolved { name, found } => self.resolved(&name, found),
+            ToWorker::Replayed { cluster, replicas } => self.reads.have_replayed(cluster, replicas),
+            ToWorker::ReadNames { database, creations, names } => self.names_are_known(&database, creations, names),
             ToWorker::LeaveReplica { cluster, host } => self.leave_replica(&cluster, &host),
             ToWorker::TryHosts(cluster) => self.primary_is_back(&cluster),
             ToWorker::AuthQueryAnswer { inquirer: Inquirer::Client(client), answer } => {
@@ -427,7 +431,7 @@ impl<I: Io> Worker<I> {
                 // Requests that the client sent meanwhile.
                 self.forward_held(key);
             }
-            Link::Waiting(_) | Link::Delayed(_) => {}
+            Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => {}
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::observe::sampled::Sampler;
 use crate::observe::spans::Spans;
 use crate::observe::tracers::Tracers;
 use crate::planted::is_from_tenant;
+use crate::reads::Reads;
 use crate::recent_load::RecentLoad;
 use crate::registry::Registry;
 use crate::reports::Reports;
@@ -59,6 +60,7 @@ pub struct Worker<I: Io> {
     pub(crate) remembered: RememberedSecrets,
     pub(crate) limits: Limits,
     pub(crate) notify: Notify,
+    pub(crate) reads: Reads,
     pub(crate) cancel: Cancels,
     pub(crate) admin: Admin<I::Socket>,
     pub(crate) commands_spare: Vec<Command>,

@@ -12,6 +12,7 @@ pub(crate) mod linger;
 pub(crate) mod losses;
 pub(crate) mod memory;
 pub(crate) mod rates;
+pub(crate) mod reads;
 pub(crate) mod remembered;
 pub(crate) mod switchovers;
 pub(crate) mod timeouts;

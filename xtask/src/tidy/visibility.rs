@@ -110,7 +110,7 @@ const LISTED: &[(&str, usize)] = &[
     ("Standing", 4),
     ("Totals", 15),
     ("Watched", 3),
-    ("Worker", 31),
+    ("Worker", 32),
 ];
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod authorities;
 mod demotion;
 mod etcd;
 mod patroni;
+mod read_names;
 mod session;
 mod tasks;
 mod tokens;
@@ -17,11 +18,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::Time;
-use cluster::{AgentMember, Cluster, Command, Event, Gate, Heritage, News, Summary, Terms};
+use cluster::{AgentMember, Cluster, Command, Event, Gate, Heritage, News, Replayed, Summary, Terms};
 use config::{LeaseFencing, Settings};
 
+pub(crate) use read_names::ReadNamesAsked;
 pub(crate) use tasks::{Means, Sessions};
 
+pub use read_names::{ReadNamesFound, ReadNamesTask};
 pub use tasks::ClusterTask;
 
 /// Which machine: those of a cluster have different numbers.
@@ -41,6 +44,8 @@ pub(crate) enum Deed {
     TryHosts,
     /// Nobody reads at this host, by its host and port, any more.
     LeaveReplica(Arc<str>),
+    /// Tell the workers what replicas have replayed.
+    Replayed(Vec<Replayed>),
     /// Tell the machine when no client of the primary has a server.
     Drain(MachineId),
     /// End what is still open.
@@ -152,6 +157,14 @@ impl Clusters {
         self.running.values().filter_map(|running| running.machine.next_deadline()).min()
     }
 
+    /// The question for what a database says of its names; `None` if its cluster has no primary at present.
+    pub(crate) fn read_names_task(&self, cluster: &str, asked: ReadNamesAsked) -> Option<ReadNamesTask> {
+        let running = self.running.get(cluster)?;
+        let primary = running.machine.primary()?;
+        let member = running.machine.members().iter().position(|member| member.name() == primary)?;
+        Some(ReadNamesTask { cluster: Arc::clone(&running.settings), member, asked })
+    }
+
     /// The next question, or the next step of a switchover; its outcome must be told.
     pub(crate) fn next_task(&mut self) -> Option<ClusterTask> {
         self.tasks.pop_front()
@@ -204,6 +217,7 @@ impl Running {
                     let member = self.machine.members().get(place);
                     Deed::LeaveReplica(member.map(|member| Arc::clone(member.name())).unwrap_or_default())
                 }
+                Command::Replayed(replayed) => Deed::Replayed(replayed),
                 Command::Drain => Deed::Drain(id.clone()),
                 Command::EndLoans => Deed::EndLoans,
                 Command::Members(members) => Deed::Members(members),

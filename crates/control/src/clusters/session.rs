@@ -1,6 +1,6 @@
 //! A connection to a host of a cluster, and the statements that are sent over it.
 //!
-//! Always true: an answer takes at most [`ANSWER_BYTES_MAX`] bytes. Certificates are verified as `server_tls_sslmode` says.
+//! Always true: an answer takes no more bytes than was said when the connection was opened. Certificates are verified as `server_tls_sslmode` says.
 //! Not here: time limits (`tasks`), what follows from an answer (crate `cluster`).
 
 use std::fmt;
@@ -64,13 +64,25 @@ impl Failed {
 }
 
 impl Session {
-    /// Logs in at a host of a cluster.
+    /// Logs in at a host of a cluster, in the database that its checks use.
     pub(super) async fn open(cluster: Arc<config::Cluster>, member: usize, means: Means) -> Result<Self, Failed> {
+        let dbname = Arc::clone(&cluster.dbname);
+        Self::open_in(cluster, member, &dbname, ANSWER_BYTES_MAX, means).await
+    }
+
+    /// Logs in at a host of a cluster, in any database. An answer may have so many bytes.
+    pub(super) async fn open_in(
+        cluster: Arc<config::Cluster>,
+        member: usize,
+        dbname: &str,
+        bytes_max: usize,
+        means: Means,
+    ) -> Result<Self, Failed> {
         let place = cluster.hosts_with_ports().nth(member).map(|(host, port)| (host.clone(), port));
         let (host, port) = place.ok_or_else(|| Failed::refused("the host is not there any more"))?;
         let received = Arc::new(AtomicUsize::new(0));
         let mut config = Config::new();
-        config.user(&*cluster.user).dbname(&*cluster.dbname).application_name(APPLICATION_NAME);
+        config.user(&*cluster.user).dbname(dbname).application_name(APPLICATION_NAME);
         if let Some(password) = &cluster.password {
             config.password(password.expose());
         }
@@ -94,9 +106,9 @@ impl Session {
             Some(name) => {
                 let path = if matches!(host, Host::Abstract(_)) { format!("\0{name}") } else { name };
                 let stream = UnixStream::connect(path).await.map_err(|error| Failed::connecting(&error))?;
-                log_in(config, stream, counter, secure)
+                log_in(config, stream, (counter, bytes_max), secure)
             }
-            None => log_in(config, connect(host, port, means.resolver).await?, counter, secure),
+            None => log_in(config, connect(host, port, means.resolver).await?, (counter, bytes_max), secure),
         };
         let (client, carried) = login.await.map_err(|error| words(&error))?;
         Ok(Self { client, received, _carried: carried })
@@ -127,6 +139,17 @@ impl Session {
         Ok(answer.iter().filter_map(slot).take(SLOTS_MAX).collect())
     }
 
+    /// Returns the rows of a query.
+    pub(super) async fn rows(&mut self, sql: &'static str) -> Result<Vec<SimpleQueryRow>, Failed> {
+        self.received.store(0, Ordering::Relaxed);
+        let answer = self.client.simple_query(sql).await.map_err(|error| words(&error))?;
+        let rows = answer.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Ok(rows.collect())
+    }
+
     /// Runs a statement.
     pub(super) async fn run(&mut self, sql: &'static str) -> Result<(), Failed> {
         self.received.store(0, Ordering::Relaxed);
@@ -141,8 +164,13 @@ impl fmt::Debug for Session {
 }
 
 /// Logs in over a stream.
-fn log_in<S: Stream>(config: Config, stream: S, received: Arc<AtomicUsize>, secure: Option<Secure>) -> LoggingIn {
-    let stream = Counted::new(stream, received, ANSWER_BYTES_MAX);
+fn log_in<S: Stream>(
+    config: Config,
+    stream: S,
+    (received, bytes_max): (Arc<AtomicUsize>, usize),
+    secure: Option<Secure>,
+) -> LoggingIn {
+    let stream = Counted::new(stream, received, bytes_max);
     Box::pin(async move {
         let (client, connection) = config.connect_raw(stream, Secure::optional(secure)).await?;
         let mut carried = JoinSet::new();

@@ -113,6 +113,7 @@ impl Sessions {
             Command::Gate(_)
             | Command::TryHosts
             | Command::LeaveReplica(_)
+            | Command::Replayed(_)
             | Command::Drain
             | Command::EndLoans
             | Command::Members(_)

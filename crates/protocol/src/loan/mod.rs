@@ -27,6 +27,7 @@ mod plain_batches;
 mod plain_requests;
 #[cfg(test)]
 mod plain_stage;
+mod read_request;
 mod reading;
 mod request_text;
 mod requests;
@@ -45,6 +46,7 @@ pub use client_session::{ClientSession, RequestFate};
 pub use ending::{Ended, Failed, is_between, rests_as_it_is};
 pub use loan_phase::{CleaningUp, LoanPhase, LoanPhaseKind};
 pub use plain_answers::hear_plain;
+pub use read_request::ReadRequest;
 pub use reading::{Texts, Torn, bound, name, name_behind};
 pub use request_text::{REQUEST_TEXT_BYTES_MAX, RequestText, request_text};
 pub use requests::{Forwarded, NextStep, Requests, ToServer};

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use config::replicas_of;
 use pool::{CloseReason, Event, ServerKey};
 use protocol::fault::{EndedBy, Fault};
 use reactor::Io;
@@ -92,7 +93,7 @@ impl<I: Io> Worker<I> {
 
     fn is_awaiting(&self, order: &Order) -> bool {
         let is_of = |server: &Server, whose: &Whose| match whose {
-            Some(name) => self.registry.databases[server.database as usize].name == *name,
+            Some(name) => self.registry.home_of(server.database, server.pool) == name,
             None => true,
         };
         let is_used = |key, server: &Server| {
@@ -121,7 +122,10 @@ impl<I: Io> Worker<I> {
     /// The numbers of the databases in use that an order concerns.
     fn databases_of(&self, whose: &Whose) -> Vec<u32> {
         match whose {
-            Some(name) => self.registry.known_database(name).into_iter().collect(),
+            Some(name) => {
+                let replicas = self.registry.known_database(&replicas_of(name));
+                self.registry.known_database(name).into_iter().chain(replicas).collect()
+            }
             None => {
                 self.registry.pools().map(|(_, place)| place.database).collect::<BTreeSet<_>>().into_iter().collect()
             }

@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
 
     fn renew_database(&mut self, number: usize) -> Fate {
         let Some(old) = self.registry.databases[number].entry.clone() else { return Fate::Stays };
-        let new = self.hands.active.settings.database(&old.name);
+        let new = self.hands.active.settings.database_or_replicas(&old.name);
         // A database from `*` is never removed by a file that does not name it, as long as there is a `*`.
         self.registry.databases[number].entry = new.clone();
         let Some(new) = new else { return Fate::Removed };

@@ -134,13 +134,15 @@ impl<I: Io> Worker<I> {
                 ((*console.user).into(), CONSOLE.into(), "idle", None, console.application_name.clone(), None)
             }
             ClientStage::Ready(ready) => {
-                let database = self.registry.pool(ready.pool)?.database_name.clone();
+                let database = self.registry.pool(ready.home())?.database_name.clone();
                 let user = self.registry.users[ready.session.user as usize].name.clone();
                 let name: Box<str> =
                     ready.session.vars.get(self.hands.active.tracked.application_name()).unwrap_or("").into();
                 let (state, link, since) = match ready.link {
                     Link::None => ("idle", None, None),
-                    Link::Waiting(since) | Link::Delayed(since) => ("waiting", None, Some(since)),
+                    Link::Waiting(since) | Link::AsksReplica(since) | Link::Delayed(since) => {
+                        ("waiting", None, Some(since))
+                    }
                     Link::Loan(server) => {
                         let server = self.servers.get(server);
                         ("active", server.map(|server| server.id), server.and_then(|server| server.query_since))

@@ -171,11 +171,12 @@ pub enum Order {
 impl<I: Io> Worker<I> {
     /// Whether a pool is to be paused, and why its servers are closed then.
     pub(crate) fn is_pause_ordered(&self, pool: PoolKey) -> Option<CloseReason> {
-        let (standing, place) = (&self.hands.active.standing, self.registry.pool(pool));
-        if place.is_some_and(|place| standing.killed.contains(&place.database_name)) {
+        let standing = &self.hands.active.standing;
+        let name = self.registry.pool(pool).map(|place| self.registry.home_of(place.database, pool));
+        if name.is_some_and(|name| standing.killed.contains(name)) {
             return Some(CloseReason::Killed);
         }
-        if self.admin.is_ending_servers() || place.is_some_and(|place| standing.pauses(&place.database_name)) {
+        if self.admin.is_ending_servers() || name.is_some_and(|name| standing.pauses(name)) {
             return Some(CloseReason::PauseMode);
         }
         let entry = self.registry.entry_of(pool);

@@ -249,7 +249,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Login(_) => SuspendState::Rests,
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(server) => self.suspend_state_of_server(server),
-                Link::None | Link::Waiting(_) | Link::Delayed(_) => SuspendState::Rests,
+                Link::None | Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => SuspendState::Rests,
             },
             ClientStage::Cancelling(_) => SuspendState::Awaited,
             ClientStage::Console(_) => SuspendState::Exempt,

@@ -64,7 +64,9 @@ impl<I: Io> Worker<I> {
         let server = match ready.link {
             Link::None => return None,
             Link::Delayed(since) => return Some((Doing::Delayed, since)),
-            Link::Waiting(since) => return Some((Doing::Waits(self.pools.waits_for(ready.pool)?), since)),
+            Link::Waiting(since) | Link::AsksReplica(since) => {
+                return Some((Doing::Waits(self.pools.waits_for(ready.pool)?), since));
+            }
             Link::Loan(server) => self.servers.get(server),
         };
         Some(match (ready.meter.division.present(), &ready.session.session_effects) {
@@ -156,7 +158,7 @@ pub(crate) fn wait_kind(client: &Client) -> Option<WaitKind> {
         ClientStage::Login(login) => login.waits_since().map(|_| WaitKind::Login),
         ClientStage::Ready(ready) => match ready.link {
             Link::None => None,
-            Link::Waiting(_) | Link::Delayed(_) => Some(WaitKind::Waits),
+            Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => Some(WaitKind::Waits),
             Link::Loan(_) => Some(WaitKind::HasServer),
         },
         _ => None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use auth::{ScramKeys, Secret};
 use base::{Key, Time};
-use config::Database;
+use config::{Database, ReadRouting};
 use measure::{Closed, LoginOutcome};
 use pool::{ClientKey, Event, Mode, PoolKey, ServerKey};
 use protocol::client::greeting;
@@ -104,6 +104,10 @@ impl<I: Io> Worker<I> {
                 user: number,
                 user_name,
                 mode: limits.mode,
+                read_routing: self.hands.active.settings.read_routing(entry, on_server),
+                home: None,
+                replicas: None,
+                ends_at_once: limits.mode == Mode::Transaction,
                 follows: self.hands.active.settings.follows_state(entry, on_server),
                 pin_rules: Rc::new(self.hands.active.settings.pin_rules(entry, on_server)),
                 welcome: None,
@@ -220,10 +224,14 @@ impl<I: Io> Worker<I> {
             initial_overrides.clone()
         };
         let session = ClientSession { initial_overrides, overrides, placeholders, ..ClientSession::new(user, vars) };
-        let mut ready = Ready { link, replication, ..Ready::new(pool, session, cancel_key) };
+        let mut ready = Ready::new(pool, session, cancel_key);
+        (ready.link, ready.replication) = (link, replication);
         if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
             ready.session.session_effects.get_or_insert_default().begin_with_statements();
         }
+        let place = self.registry.pool(pool);
+        let is_routed = place.is_some_and(|place| place.read_routing != ReadRouting::Off);
+        ready.route_reads(is_routed && !is_own && replication.is_none());
         let ready = ClientStage::Ready(ready);
         let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
         client.answered = self.hands.now;

@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
                     Some(server) if server.session.exchange.is_running() => Meant::Query(Target::of(key, server)),
                     _ => Meant::Nothing(Some(self.client_prefix(client))),
                 },
-                Link::Waiting(_) | Link::Delayed(_) => Meant::Wait(client),
+                Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => Meant::Wait(client),
                 Link::None => Meant::Nothing(Some(self.client_prefix(client))),
             },
             Some(ClientStage::Console(console)) if console.is_busy() => Meant::Command(client),

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::Key;
+use config::ReadRouting;
 use measure::Phase;
 use pool::{Command, ServerKey};
 use protocol::loan::{ClientSession, ServerSession, differ, may_be_unaided};
@@ -82,7 +83,7 @@ impl<I: Io> Worker<I> {
         // What listens may have to wait for the listener of its database.
         let Some(place) = self.registry.pool(ready.pool) else { return Lent::Unknown };
         let has_listener = self.registry.databases[place.database as usize].listening.has_session();
-        if !ready.is_at_plain_rest() || has_listener {
+        if !ready.is_at_plain_rest() || has_listener | (place.read_routing != ReadRouting::Off) {
             return Lent::Unknown;
         }
         let (now, pool, fingerprint) = (self.hands.now, ready.pool, ready.fingerprint(key));

@@ -12,7 +12,7 @@ use pool::{AffinityHold, ClientKey, Event, ServerKey};
 use protocol::loan::begin;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::server::ServerStage;
 use crate::observe::course::Course;
 use crate::watched::WAITED_LONG;
@@ -27,6 +27,10 @@ impl<I: Io> Worker<I> {
                 if matches!(ready.link, Link::Waiting(_)) =>
             {
                 (ready, *is_listener, *tracers)
+            }
+            Some(Client { stage: ClientStage::Ready(Ready { link: Link::AsksReplica(_), .. }), .. }) => {
+                return self.takes_replica(client_key, server_key, since)
+                    && self.attach(client_key, server_key, waited);
             }
             _ => {
                 // The client has gone in this very turn, or needs no server any more; the server has been sent nothing.
@@ -68,7 +72,7 @@ impl<I: Io> Worker<I> {
         let last = (server.last_client.replace(client_key), ready.last_server.replace(server_key));
         let is_anew = last != (Some(client_key), Some(server_key));
         begin(&mut server.session, &mut ready.session, client_key, is_anew);
-        if !Rc::ptr_eq(&server.session.vars, &ready.session.vars) {
+        if !Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !ready.is_reading() {
             self.tell_of_server(client_key, server_key);
         }
         if waited >= WAITED_LONG

@@ -29,6 +29,7 @@ use crate::letters::{AddressSource, CancelWait};
 use crate::measured::Meter;
 use crate::notify::listening::ListenWait;
 use crate::observe::tracers::Mask;
+use crate::reads::routing::Routing;
 
 /// The clients of a worker.
 #[derive(Debug)]
@@ -156,7 +157,10 @@ pub(crate) enum ClientStage {
 /// A client that is logged in to a pool.
 #[derive(Debug)]
 pub(crate) struct Ready {
+    /// The pool to which it belongs; while a replica reads for it, that of the replicas.
     pub(crate) pool: PoolKey,
+    /// Where its requests go, if some may go to replicas.
+    pub(super) routing: Option<Box<Routing>>,
     /// The state of its session.
     pub(crate) session: ClientSession,
     /// The kind of replication stream, if it has a dedicated server.
@@ -198,6 +202,8 @@ pub(crate) enum Link {
     Delayed(Time),
     /// It has waited for a server since this time.
     Waiting(Time),
+    /// It has waited for a server of a replica since this time.
+    AsksReplica(Time),
     /// It has this server.
     Loan(ServerKey),
 }
@@ -208,14 +214,14 @@ impl Link {
     pub(crate) fn server(self) -> Option<ServerKey> {
         match self {
             Self::Loan(server) => Some(server),
-            Self::None | Self::Delayed(_) | Self::Waiting(_) => None,
+            Self::None | Self::Delayed(_) | Self::Waiting(_) | Self::AsksReplica(_) => None,
         }
     }
 
     /// Since when it has waited, for a rate limit or a server.
     pub(crate) fn waits_since(self) -> Option<Time> {
         match self {
-            Self::Delayed(since) | Self::Waiting(since) => Some(since),
+            Self::Delayed(since) | Self::Waiting(since) | Self::AsksReplica(since) => Some(since),
             Self::None | Self::Loan(_) => None,
         }
     }
@@ -231,6 +237,7 @@ impl Ready {
     pub(crate) fn new(pool: PoolKey, session: ClientSession, cancel_key: CancelKey) -> Self {
         Self {
             pool,
+            routing: None,
             session,
             replication: None,
             cancel_key,
@@ -249,6 +256,21 @@ impl Ready {
             held: None,
             meter: Meter::default(),
         }
+    }
+
+    /// Where its requests go, if some may go to replicas.
+    pub(crate) fn routing(&self) -> Option<&Routing> {
+        self.routing.as_deref()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn routing_mut(&mut self) -> Option<&mut Routing> {
+        self.routing.as_deref_mut()
+    }
+
+    /// Has its requests routed from now on, or not any more.
+    pub(crate) fn set_routing(&mut self, routing: Option<Routing>) {
+        self.routing = routing.map(Box::new);
     }
 
     /// Whether the client has, or may have, session state on its server that must be probed.

@@ -13,7 +13,7 @@ use reactor::{Close, Io, Level};
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoginWait;
 use crate::connections::outcome_of;
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::close_server::closed_for;
 use crate::data::server::Server;
 use crate::letters::ToControl;
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
         match &client.stage {
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(server) => self.abandon(server, key),
-                Link::Waiting(_) => {
+                Link::Waiting(_) | Link::AsksReplica(_) => {
                     let pool = ready.pool;
                     self.tell_pools(Event::Left { pool, client: key });
                 }
@@ -208,6 +208,11 @@ impl<I: Io> Worker<I> {
     /// A pool refuses a client a server.
     pub(crate) fn refuse(&mut self, key: Key, why: Refusal) {
         let mut pool = None;
+        let is_unserved = matches!(why, Refusal::LoginFailed(_) | Refusal::LoginFailing(_));
+        if is_unserved && let Some(Ready { link: Link::AsksReplica(since), .. }) = self.clients.ready(key) {
+            let since = *since;
+            return self.ask_primary(key, since);
+        }
         if let Some(ready) = self.clients.ready_mut(key) {
             ready.link = Link::None;
             pool = Some(ready.pool);

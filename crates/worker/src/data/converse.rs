@@ -12,10 +12,12 @@ use protocol::fault::Fault;
 use protocol::loan::{Answers, LoanPhase, Place, ServerEvent, ToClient};
 use reactor::{Chunk, Conn, Io};
 
-use crate::data::client::{Client, ClientStage, subscriptions_and_session_effects};
+use crate::data::client::{Client, ClientStage, Ready, subscriptions_and_session_effects};
 use crate::data::counts::Ends;
 use crate::data::flow::unpinned_for;
 use crate::data::server::{Server, ServerStage};
+use crate::reads::take_back::give_or_withhold;
+use crate::reads::withheld::Withheld;
 use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
@@ -25,11 +27,17 @@ struct Given<'a, I: Io> {
     conn: Option<Conn>,
     chunk: &'a Chunk,
     is_any: bool,
+    /// What a replica has answered, if the client is not given that yet.
+    withheld: Option<&'a mut Option<Withheld>>,
 }
 
 impl<I: Io> Given<'_, I> {
     fn give(&mut self, chunk: Chunk) {
         if let Some(conn) = self.conn {
+            if let Some(withheld) = self.withheld.as_deref_mut().filter(|withheld| withheld.is_some()) {
+                self.is_any |= give_or_withhold(self.io, conn, withheld, chunk);
+                return;
+            }
             let chunk = unpinned_for(self.io, conn, chunk);
             self.io.send(conn, chunk);
             self.is_any = true;
@@ -130,6 +138,7 @@ impl<I: Io> Worker<I> {
                     }
                 }
                 ServerEvent::Error(body) => self.own_error(key, &body),
+                ServerEvent::QueryFailed(_) if self.is_error_withheld(key) => {}
                 ServerEvent::QueryFailed(state) => self.count_failed_query(key, state),
                 ServerEvent::Notification(body) => self.notified(key, &body),
                 ServerEvent::Functions => self.slow_down(key),
@@ -160,12 +169,14 @@ impl<I: Io> Worker<I> {
             _ => (None, false),
         };
         let client = client_key.and_then(|client| self.clients.get_mut(client));
-        let (mut session, mut conn, mut is_listener) = (None, None, false);
+        let (mut session, mut conn, mut is_listener, mut withheld) = (None, None, false, None);
         if let Some(Client { conn: its, is_listener: listens, stage: ClientStage::Ready(ready), .. }) = client {
             // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
             // cannot be undone.
             assert!(ready.has_loan_of(key), "an answer was to be given to a client that has another server");
-            (session, conn, is_listener) = (Some(&mut ready.session), Some(*its), *listens);
+            let Ready { session: its_session, routing, .. } = ready;
+            (session, conn, is_listener) = (Some(its_session), Some(*its), *listens);
+            withheld = routing.as_mut().and_then(|routing| routing.withheld());
         }
         let is_statement = |place: &PoolPlace| place.mode == Mode::Statement;
         let mut answers = Answers {
@@ -176,7 +187,7 @@ impl<I: Io> Worker<I> {
             is_statement_mode: server.dedicated.is_none() && self.registry.pool(server.pool).is_some_and(is_statement),
             withholds,
         };
-        let mut to_client = Given { io: &mut self.hands.io, conn, chunk, is_any: false };
+        let mut to_client = Given { io: &mut self.hands.io, conn, chunk, is_any: false, withheld };
         let heard = answers.hear(session, &mut server.session, chunk.bytes(), place, &mut to_client);
         if let Some(client) = client_key.filter(|_| to_client.is_any) {
             self.mind_flow_to_client(client, key);
@@ -186,6 +197,10 @@ impl<I: Io> Worker<I> {
 
     /// The server has sent `ReadyForQuery`, and its client has been given it.
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
+        let reader = self.servers.get(key).filter(|server| server.is_replica() && !was_ours).and_then(Server::client);
+        if let Some(client) = reader {
+            self.read_is_answered(key, client);
+        }
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_asked_behind = server.comes_to_probe(was_ours);
         let mut has_made_functions = false;

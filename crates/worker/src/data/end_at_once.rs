@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use measure::Phase;
-use pool::{ClientKey, Command, Mode, ServerKey};
+use pool::{ClientKey, Command, ServerKey};
 use protocol::loan::{Place, hear_plain, rests_as_it_is};
 use reactor::{Chunk, Io};
 use wire::backend::TxStatus;
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
         else {
             return Err(goes_on);
         };
-        let is_by_transaction = self.registry.pool(server.pool).is_some_and(|place| place.mode == Mode::Transaction);
+        let is_by_transaction = self.registry.pool(server.pool).is_some_and(|place| place.ends_at_once);
         let database = &mut self.registry.databases[server.database as usize];
         let may_end = is_by_transaction
             && ready.has_loan_of(server_key)

@@ -15,6 +15,7 @@ use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
 use crate::observe::tracers::What;
 use crate::planted::{is_too_slow, resumes_reading};
+use crate::reads::take_back::give_or_withhold;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -28,12 +29,20 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn give_client_whole(&mut self, key: ServerKey, chunk: Chunk) {
         let Some(client_key) = self.servers.get(key).and_then(Server::client) else { return };
-        let Some(client) = self.clients.get(client_key) else { return };
+        let Some(client) = self.clients.get_mut(client_key) else { return };
         // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
         // cannot be undone.
         let is_linked = matches!(&client.stage, ClientStage::Ready(ready) if ready.has_loan_of(key));
         assert!(is_linked, "an answer was to be given to a client that has another server");
         let conn = client.conn;
+        if let ClientStage::Ready(ready) = &mut client.stage
+            && let Some(withheld) = ready.withheld()
+        {
+            if give_or_withhold(&mut self.hands.io, conn, withheld, chunk) {
+                self.mind_flow_to_client(client_key, key);
+            }
+            return;
+        }
         let chunk = unpinned_for(&self.hands.io, conn, chunk);
         self.hands.io.send(conn, chunk);
         self.mind_flow_to_client(client_key, key);

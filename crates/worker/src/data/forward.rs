@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
             self.note_claim(key, server_key, chunk.bytes());
         }
         let length_max = self.message_bytes_max();
-        let one_by_one = self.limits.counts_transactions() && self.goes_one_by_one(key);
+        let counts = self.limits.counts_transactions() && self.goes_one_by_one(key);
         let settings = &self.hands.active.settings;
         let client = self.clients.get_mut(key)?;
         let ClientStage::Ready(ready) = &mut client.stage else { return None };
@@ -81,7 +81,7 @@ impl<I: Io> Worker<I> {
             statements_max: if follows_statements { settings.max_prepared_statements as usize } else { 0 },
             reuses_unnamed: settings.reuse_unnamed_statements,
             refuses_queries: settings.disable_pqexec,
-            one_by_one,
+            one_by_one: counts || ready.routing.is_some(),
             follows,
             unseen,
             refusals,

@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
             let server = match link {
                 Link::Loan(server) if may_forward => server,
                 Link::Loan(_) => return,
-                Link::None | Link::Waiting(_) | Link::Delayed(_) => {
+                Link::None | Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => {
                     // The loan ended before all that was held was forwarded: the rest is looked at again.
                     let rest = ready.held.take();
                     self.hold_again(key, rest);

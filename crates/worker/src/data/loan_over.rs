@@ -98,6 +98,7 @@ impl<I: Io> Worker<I> {
             self.clients.get_mut(client_key)
         {
             ready.link = Link::None;
+            ready.comes_home();
             has_held = ready.held.is_some();
             *answered = (*answered).max(server.answered);
             is_traced = *tracers != 0;

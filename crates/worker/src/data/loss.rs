@@ -97,6 +97,7 @@ impl<I: Io> Worker<I> {
         match server.stage {
             ServerStage::Lent { client } => match waits_since {
                 Some(since) => self.lose_before_use(key, client, since, why),
+                None if self.survives_replica(key, client, why) => {}
                 None if self.has_said_its_last(key) => {
                     self.lose_server(key, Closed::Client, "server closed the stream");
                     self.part_from_client(client, "server closed the stream");

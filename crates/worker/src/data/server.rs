@@ -96,6 +96,8 @@ pub(crate) struct Server {
     pub(crate) course: Option<Box<Course>>,
     /// Why it was opened.
     pub(crate) opened_for: Opened,
+    /// Whether it is for reads that are routed to replicas.
+    is_replica: bool,
     /// It has logged in, and was counted as opened.
     pub(crate) is_counted: bool,
 }
@@ -134,6 +136,16 @@ pub(crate) enum Securing {
 }
 
 impl Server {
+    /// It is for reads that are routed to replicas, or not.
+    pub(crate) fn serves_reads(&mut self, is_replica: bool) {
+        self.is_replica = is_replica;
+    }
+
+    /// Whether it is for reads that are routed to replicas.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.is_replica
+    }
+
     /// A server that is about to be dialed.
     pub(crate) fn new(conn: Conn, id: u64, pool: PoolKey, database: u32, vars: Rc<Vars>, now: Time) -> Self {
         Self {
@@ -172,6 +184,7 @@ impl Server {
             sampled: None,
             course: None,
             opened_for: Opened::Client,
+            is_replica: false,
             is_counted: false,
         }
     }

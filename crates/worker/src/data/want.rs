@@ -120,6 +120,9 @@ impl<I: Io> Worker<I> {
         if self.limits.counts_transactions() && !self.may_begin(key) {
             return;
         }
+        if self.clients.ready(key).is_some_and(|ready| ready.routing.is_some()) {
+            self.choose_pool(key);
+        }
         let Some(ready) = self.clients.ready_mut(key) else { return };
         ready.is_notified = false;
         let (pool, fingerprint) = (ready.pool, ready.fingerprint(key));
@@ -145,7 +148,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &Fault::ServerCrashed);
             return;
         }
-        ready.link = Link::Waiting(since);
+        ready.link = if ready.is_reading() { Link::AsksReplica(since) } else { Link::Waiting(since) };
         ready.meter.division.enter(self.hands.now, Phase::Waiting);
         if !self.find_for_listener(key) {
             self.tell_pools_of_wish(event);

@@ -179,7 +179,7 @@ impl<I: Io> Worker<I> {
 
     /// The pins of a session, except those that pass: sequences, and channels that a listener is to take over.
     fn packed_pins(&self, ready: &Ready) -> Vec<(Hold, u64, Box<str>)> {
-        let rules = self.registry.pool(ready.pool).map(|place| &place.pin_rules);
+        let rules = self.registry.pool(ready.home()).map(|place| &place.pin_rules);
         let passes = |kind| match kind {
             Kind::Channel => rules.is_none_or(|rules| rules.policy(kind) == Policy::Virtualize),
             kind => kind == Kind::Sequence,
@@ -238,7 +238,7 @@ impl<I: Io> Worker<I> {
         let subscriptions = session.subscriptions.iter();
         let session_effects = session.session_effects.as_ref();
         Some(PackedReady {
-            pool: self.pool_name(ready.pool)?,
+            pool: self.pool_name(ready.home())?,
             user: self.registry.users[session.user as usize].name.to_string(),
             vars: self.packed_vars(&session.vars),
             overrides: session.overrides.as_deref().cloned().unwrap_or_default(),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use auth::{ScramKeys, Secret};
 use base::{Key, Time, Wall};
+use config::ReadRouting;
 use measure::{Opened, Phase};
 use pool::{ClientKey, Event, Imported, PoolKey, Pools, ServerKey};
 use protocol::cancel::CancelKey;
@@ -80,7 +81,7 @@ impl<I: Io> Worker<I> {
         let keys = packed
             .keys
             .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
-        let entry = self.hands.active.settings.database(&packed.name.database);
+        let entry = self.hands.active.settings.database_or_replicas(&packed.name.database);
         // The welcome of servers with another configuration does not apply here.
         let before = welcome.clone();
         let is_same = entry.is_some_and(|entry| entry.stamp() == packed.stamp) && !packed.is_welcome_old;
@@ -112,9 +113,13 @@ impl<I: Io> Worker<I> {
 
     /// The pool of this name, if the configuration allows it.
     fn known_pool(&mut self, name: &PoolName) -> Option<PoolKey> {
-        let entry = self.hands.active.settings.database(&name.database)?;
+        let entry = self.hands.active.settings.database_or_replicas(&name.database)?;
         if entry.user.as_ref().is_some_and(|user| **user != *name.user) {
             return None;
+        }
+        if let Some(parent) = self.hands.active.settings.parent_of_replicas(&name.database) {
+            let home = self.known_pool(&PoolName { database: parent.name.to_string(), user: name.user.clone() })?;
+            return self.replicas_of(home);
         }
         let database = self.registry.database(&entry.name, Some(entry.clone()));
         Some(self.pool_for(database, &entry, &name.user))
@@ -257,6 +262,8 @@ impl<I: Io> Worker<I> {
                 session_effects.comes_keeping(packed.pins.into_iter().map(pin).collect());
             }
         }
+        let place = pool.and_then(|pool| self.registry.pool(pool));
+        ready.route_reads(place.is_some_and(|place| place.read_routing != ReadRouting::Off));
         ready.session.fate = packed.fate;
         ready.is_notified = packed.is_notified;
         ready.skips = packed.skips;
@@ -372,6 +379,7 @@ impl<I: Io> Worker<I> {
         let entry = self.registry.databases[database as usize].entry.clone();
         server.host = DialedHost::arrived(&packed.host, &address, entry.as_ref().map_or(0, |entry| entry.port));
         server.address = Some(address);
+        server.serves_reads(self.registry.pool(pool).is_some_and(|place| place.home.is_some()));
         if let Some(place) = entry.and_then(|entry| entry.place_of(|host, port| server.is_at(host, port))) {
             server.host.stands_at(place);
         }
@@ -417,6 +425,7 @@ impl<I: Io> Worker<I> {
             client.and_then(|client| self.clients.get_mut(client))
         {
             ready.link = Link::Loan(key);
+            ready.goes_on_reading(pool);
             // The server will send the rest of the answer.
             ready.is_answer_torn = false;
             if let Some(since) = xact_since {

@@ -24,6 +24,15 @@ pub enum ToControl {
         /// The name.
         name: Arc<str>,
     },
+    /// Asks the primary of a database what its names stand for, so that reads can be told from writes.
+    AskReadNames {
+        /// Who asks.
+        from: WorkerId,
+        /// The database, as clients name it.
+        database: Arc<str>,
+        /// How often functions have been created there so far.
+        creations: u64,
+    },
     /// Queries a server for a user's secret.
     AskSecret(SecretQuestion),
     /// The client that needed a secret is gone.

@@ -93,6 +93,22 @@ pub enum ToWorker<S> {
         /// Its host and port, as in tables.
         host: Arc<str>,
     },
+    /// What the replicas of a cluster have replayed.
+    Replayed {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// Those that answer.
+        replicas: Arc<[cluster::Replayed]>,
+    },
+    /// The answer to [`ToControl::AskReadNames`].
+    ReadNames {
+        /// The database.
+        database: Arc<str>,
+        /// How often functions had been created when it was asked.
+        creations: u64,
+        /// The names; `None` if they could not be read.
+        names: Option<Arc<route::ReadNames>>,
+    },
     /// A host name has been looked up.
     Resolved {
         /// The name.

@@ -4,6 +4,7 @@
 //! follow from them are carried out.
 //! Not here: where settings come from (`admin::reload`).
 
+use config::ReadRouting;
 use pool::{Mode, PoolKey};
 use protocol::fault::{EndedBy, Fault};
 use reactor::Io;
@@ -25,6 +26,7 @@ impl<I: Io> Worker<I> {
             self.registry.time_user(number, &active.settings);
             self.limit_user(number);
         }
+        let mut routed = Vec::new();
         for pool in self.registry.pool_keys() {
             let Some(place) = self.registry.pool(pool) else { continue };
             let (database, user) = (place.database, place.user_name.clone());
@@ -38,6 +40,12 @@ impl<I: Io> Worker<I> {
             let follows = active.settings.follows_state(&entry, &user);
             if let Some(place) = self.registry.pool_mut(pool) {
                 place.mode = limits.mode;
+                place.ends_at_once = limits.mode == Mode::Transaction && place.home.is_none();
+                let routing = active.settings.read_routing(&entry, &user);
+                let is_new = std::mem::replace(&mut place.read_routing, routing) != routing;
+                if is_new {
+                    routed.push((pool, routing != ReadRouting::Off));
+                }
                 place.pin_rules = std::rc::Rc::new(active.settings.pin_rules(&entry, &user));
                 let did_follow = std::mem::replace(&mut place.follows, follows);
                 if did_follow != follows {
@@ -46,6 +54,15 @@ impl<I: Io> Worker<I> {
             }
             self.with_pools(|pools, now, wanted| pools.set_limits(now, pool, limits, wanted));
             self.settle();
+        }
+        if !routed.is_empty() {
+            for (_, client) in self.clients.iter_mut() {
+                let ClientStage::Ready(ready) = &mut client.stage else { continue };
+                let home = ready.home();
+                if let Some((_, is_on)) = routed.iter().find(|(pool, _)| *pool == home) {
+                    ready.route_reads(*is_on && !client.is_own);
+                }
+            }
         }
         let is_kept = |server: &Server| server.client().is_some_and(|client| self.is_marked(client));
         let kept: Vec<_> = self.servers.iter().filter(|(_, server)| is_kept(server)).map(|(key, _)| key).collect();
@@ -65,7 +82,7 @@ impl<I: Io> Worker<I> {
         let mut holders = Vec::new();
         for (key, client) in self.clients.iter_mut() {
             if let ClientStage::Ready(ready) = &mut client.stage
-                && ready.pool == pool
+                && ready.home() == pool
             {
                 let session_effects = ready.session.session_effects.as_ref();
                 let holds = session_effects.is_some_and(|session_effects| session_effects.kept_since().is_some());

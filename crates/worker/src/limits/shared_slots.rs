@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
         match &client.stage {
             ClientStage::Ready(ready) => {
                 let user = self.registry.users[ready.session.user as usize].name.clone();
-                Some((user, self.registry.pool(ready.pool)?.database_name.clone()))
+                Some((user, self.registry.pool(ready.home())?.database_name.clone()))
             }
             ClientStage::Login(login) => {
                 // A client that has not authenticated, or waits for the ledger, has not passed.

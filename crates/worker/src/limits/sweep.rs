@@ -87,9 +87,10 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The pool of each client that has one, including the control thread's connections, which are not counted elsewhere.
+    /// The pools of each client that has one, including the control thread's connections, which are not counted elsewhere.
     fn pools_of_clients(&self) -> impl Iterator<Item = PoolKey> {
-        self.clients.iter().filter_map(|(_, client)| client.pool())
+        let of_reads = self.clients.iter().filter_map(|(_, client)| Some(client.ready()?.home()));
+        self.clients.iter().filter_map(|(_, client)| client.pool()).chain(of_reads)
     }
 
     /// Closes the pools of a database: waiting clients get an error, servers are closed.

@@ -112,7 +112,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn stop_listening(&mut self, client: ClientKey) {
         let Some(ready) = self.clients.ready_mut(client) else { return };
         let Some(mut subscriptions) = ready.session.subscriptions.take() else { return };
-        let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        let Some(database) = self.registry.pool(ready.home()).map(|place| place.database) else { return };
         self.unsubscribe(client, database, &subscriptions.leaves(|_| true));
         self.end_wait_for_client(database, client);
         // Its server may be closed before it has sent the mark.

@@ -114,7 +114,7 @@ impl<I: Io> Worker<I> {
         let conn = client.conn;
         let ClientStage::Ready(ready) = &mut client.stage else { return };
         let is_outside = match ready.link {
-            Link::None | Link::Waiting(_) | Link::Delayed(_) => true,
+            Link::None | Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => true,
             Link::Loan(server) => self.servers.get(server).is_some_and(|server| {
                 let exchange = &server.session.exchange;
                 server.withheld.is_some()
@@ -124,7 +124,7 @@ impl<I: Io> Worker<I> {
             }),
         };
         let is_answer_torn = ready.is_answer_torn;
-        let Some(number) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        let Some(number) = self.registry.pool(ready.home()).map(|place| place.database) else { return };
         let listening = &self.registry.databases[number as usize].listening;
         let ClientSession { subscriptions: Some(subscriptions), session_effects, .. } = &mut ready.session else {
             return;

@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
     /// A client has been answered: if it is the listener, a question that had to wait may be sent now.
     pub(crate) fn ask_again(&mut self, client: ClientKey) {
         let Some(ready) = self.clients.ready_listener(client) else { return };
-        let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        let Some(database) = self.registry.pool(ready.home()).map(|place| place.database) else { return };
         self.registry.databases[database as usize].listening.rounds.answers_other();
         self.ask_listener(database);
     }
@@ -180,6 +180,7 @@ impl<I: Io> Worker<I> {
             if self.clients.ready(key).is_some_and(|ready| ready.listen_wait.is_some()) {
                 self.end_listen_wait(key, None, false);
             }
+            self.give_withheld(key);
         }
     }
 
@@ -212,7 +213,7 @@ impl<I: Io> Worker<I> {
     /// The listener has not answered a client in time: nothing waits for it any longer, until it answers.
     pub(crate) fn join_too_late(&mut self, key: ClientKey) {
         let Some(ready) = self.clients.ready(key) else { return };
-        let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        let Some(database) = self.registry.pool(ready.home()).map(|place| place.database) else { return };
         let everybody = self.registry.databases[database as usize].listening.rounds.give_up();
         self.release_all(everybody, false);
         self.end_listen_wait(key, None, false);

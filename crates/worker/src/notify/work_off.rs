@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
     fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
         let ready = self.clients.ready(client)?;
         let subscriptions = ready.session.subscriptions.as_ref()?;
-        let is_there = self.registry.pool(ready.pool).is_some_and(|place| place.database == database);
+        let is_there = self.registry.pool(ready.home()).is_some_and(|place| place.database == database);
         is_there.then(|| subscriptions.channel_count())
     }
 
@@ -154,7 +154,7 @@ impl<I: Io> Worker<I> {
     /// disconnected (`notify_lost`), the listener is asked again, and the client is told of the loss once it listens.
     fn lose_channel(&mut self, client: ClientKey, database: u32, channel: &str) {
         let Some(ready) = self.clients.ready(client) else { return };
-        if self.hands.active.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
+        if self.hands.active.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.home()) {
             // Without a listener the client would get no notifications, whatever it is told.
             self.fail_client(client, &Fault::NotificationsLost);
         } else {

@@ -168,7 +168,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(client) = self.clients.get(key) else { return };
         let ClientStage::Ready(ready) = &client.stage else { return };
-        let Some(place) = self.registry.pool(ready.pool) else { return };
+        let Some(place) = self.registry.pool(ready.home()) else { return };
         let waited = micros(spent.of(Phase::Waiting));
         let statement = StatementSpans {
             parent,
@@ -199,7 +199,7 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready(key) else { return };
         match ready.link {
             Link::Loan(server) => self.break_spans_of(key, server, error),
-            Link::None | Link::Waiting(_) | Link::Delayed(_) => {
+            Link::None | Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => {
                 if matches!(ready.meter.division.present(), Some((Phase::Waiting, _))) {
                     self.tell_unserved(key, error);
                 }

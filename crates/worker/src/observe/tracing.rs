@@ -116,7 +116,7 @@ impl<I: Io> Worker<I> {
             let ready = client.ready()?;
             let name = worker.hands.active.tracked.application_name();
             Some(What::LoggedIn {
-                database: worker.registry.pool(ready.pool)?.database_name.clone(),
+                database: worker.registry.pool(ready.home())?.database_name.clone(),
                 user: worker.registry.users[ready.session.user as usize].name.clone(),
                 application: ready.session.vars.get(name).unwrap_or_default().into(),
                 addr: worker.address_of_peer(client).0.into(),

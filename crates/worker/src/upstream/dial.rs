@@ -30,12 +30,13 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey, owner: Option<ClientKey>, why: OpenReason) {
         let id = self.hands.posts.ids.take();
         let Some(place) = self.registry.pool(pool) else { return };
-        let database = place.database;
+        let (database, is_replica) = (place.database, place.home.is_some());
         let unknown = self.known_vars.share(Vars::new(&self.hands.active.tracked));
         let nowhere = Conn::NOWHERE;
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.hands.now));
         if let Some(server) = self.servers.get_mut(key) {
             server.opened_for = opened_for(why);
+            server.serves_reads(is_replica);
         }
         if owner.is_some_and(|owner| !self.dedicate(owner, key)) {
             return;

@@ -48,6 +48,8 @@ impl<I: Io> Worker<I> {
     fn identity(&self, pool: PoolKey, is_shared: bool) -> Result<Identity, Failure> {
         let place = self.registry.pool(pool).zip(self.registry.entry_of(pool));
         let (place, entry) = place.ok_or_else(|| Failure::unreachable("database removed"))?;
+        // At a replica with what its clients have proved at their own pool.
+        let proved = place.home.and_then(|home| self.registry.pool(home)).unwrap_or(place);
         let parameters = [
             ("client_encoding", &entry.client_encoding),
             ("datestyle", &entry.datestyle),
@@ -68,9 +70,9 @@ impl<I: Io> Worker<I> {
         Ok(Identity {
             user: place.user_name.clone(),
             database: entry.dbname.clone(),
-            secret: self.secret_of_pool(place, entry).0,
-            keys: place.keys.clone(),
-            salted: place.salted.clone(),
+            secret: self.secret_of_pool(proved, entry).0,
+            keys: proved.keys.clone(),
+            salted: proved.salted.clone(),
             iterations_max: self.hands.active.settings.scram_iterations_max,
             channel: None,
             parameters,

@@ -173,6 +173,7 @@ impl<I: Io> Worker<I> {
         self.retired_by(key, EndedBy::Renewal);
         match (client, waits_since) {
             (Some(client), Some(since)) => self.lose_before_use(key, client, since, why),
+            (Some(client), None) if self.survives_replica(key, client, why) => {}
             (Some(client), None) => {
                 self.log_server(key, Level::Warning, format_args!("closing a server in use: {why}"));
                 self.cancel_last(key);

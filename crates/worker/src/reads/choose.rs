@@ -1,0 +1,216 @@
+//! Which pool a routed client asks for a server: that of the primary, or that of the replicas.
+//!
+//! Always true: a request that may write, or of which that is not known, goes to the primary; a read goes to a host only if that has
+//! replayed what its client has written.
+//! Not here: which server of a pool is lent (crate `pool`), what a refusal leads to (`take_back`).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base::{Key, Time};
+use cluster::Replayed;
+use config::{Database, ReadRouting};
+use pool::{ClientKey, PoolKey, ServerKey};
+use reactor::Io;
+use route::Reads;
+
+use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::reads::known_names::KnownNames;
+use crate::reads::routing::{Read, Routing};
+use crate::reads::withheld::Withheld;
+use crate::worker::Worker;
+
+/// Where a request goes.
+enum Way {
+    /// To the primary. It may write, unless it is a read for which no replica is far enough.
+    Primary { may_write: bool },
+    /// To a replica.
+    Replica { read: Read },
+}
+
+impl<I: Io> Worker<I> {
+    /// Chooses the pool that a routed client asks for a server for the request that it holds.
+    pub(crate) fn choose_pool(&mut self, key: Key) {
+        let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
+        let Some(routing) = ready.routing_mut() else { return };
+        routing.asks(*answered);
+        if routing.is_sent_home() {
+            routing.goes_to_primary(false);
+            return;
+        }
+        let home = routing.home();
+        let way = self.way_of_request(key).unwrap_or(Way::Primary { may_write: true });
+        let replicas = match &way {
+            Way::Replica { .. } => self.replicas_of(home),
+            Way::Primary { .. } => None,
+        };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
+        let Some(routing) = ready.routing_mut() else { return };
+        match (way, replicas) {
+            (Way::Replica { read }, Some(replicas)) => {
+                routing.read = Some(read);
+                ready.pool = replicas;
+            }
+            (Way::Replica { .. }, None) => routing.goes_to_primary(false),
+            (Way::Primary { may_write }, _) => routing.goes_to_primary(may_write),
+        }
+    }
+
+    /// Where the request goes that a client holds. `None` if that need not be looked at.
+    fn way_of_request(&mut self, key: Key) -> Option<Way> {
+        let ready = self.clients.ready(key)?;
+        let home = ready.routing()?.home();
+        let place = self.registry.pool(home)?;
+        let (database, mode) = (place.database, place.read_routing);
+        // Notifications come with the answers of the primary.
+        let may_be =
+            mode != ReadRouting::Off && ready.session.subscriptions.is_none() && ready.session.scanner.is_between();
+        if !may_be {
+            return None;
+        }
+        self.ask_for_names(database);
+        let ready = self.clients.ready(key)?;
+        let held = ready.held.as_ref()?;
+        let bytes = match held.in_one_piece() {
+            Some(bytes) => Cow::Borrowed(bytes),
+            None if held.len() <= REQUEST_BYTES_MAX => Cow::Owned(held.bytes().collect()),
+            None => return None,
+        };
+        let place = &self.registry.databases[database as usize];
+        let creations = place.function_catalog.creations();
+        let (names, number) = KnownNames::names(place.read_names.as_deref(), self.hands.now, creations);
+        let tracked = &self.hands.active.tracked;
+        let dialect = self.texts.dialect(&ready.session.vars, tracked);
+        let texts = &mut self.reads.texts;
+        let request = ready.session.read_request(&bytes, |text| texts.reads(text, dialect, number, names));
+        let is_read_only = || {
+            let of_parameter = tracked.reported_place(READ_ONLY).and_then(|place| ready.session.vars.get(place));
+            of_parameter.or_else(|| ready.session.overrides.as_ref()?.get(READ_ONLY)) == Some("on")
+        };
+        let request = request?;
+        let is_explicit = match request.reads {
+            Reads::ForPrimary | Reads::NeedsPrimary => return None,
+            Reads::ForReplica | Reads::BeginsReadOnly => true,
+            Reads::Proven if is_read_only() => true,
+            Reads::Proven if mode == ReadRouting::Automatic => false,
+            Reads::Proven => return Some(Way::Primary { may_write: false }),
+            Reads::No if is_read_only() => true,
+            Reads::No => return None,
+        };
+        let cluster = place.entry.as_ref()?.cluster_of_primary()?;
+        let routing = ready.routing()?;
+        let mut replicas = self.reads.replayed.get(cluster)?.iter();
+        if !replicas.any(|replica| routing.may_read(replica)) {
+            return Some(Way::Primary { may_write: false });
+        }
+        let read = Read {
+            request: (!is_explicit).then(|| bytes[..request.bytes].into()),
+            outlives_server: !is_explicit && !request.names_statement,
+            withheld: (!is_explicit).then(Withheld::default),
+        };
+        Some(Way::Replica { read })
+    }
+
+    /// The pool of the replicas beside that of a primary; it is opened for the first read.
+    pub(crate) fn replicas_of(&mut self, home: PoolKey) -> Option<PoolKey> {
+        let place = self.registry.pool(home)?;
+        if let Some(replicas) = place.replicas.filter(|replicas| self.registry.pool(*replicas).is_some()) {
+            return Some(replicas);
+        }
+        let user = Arc::clone(&place.user_name);
+        let entry = self.registry.databases[place.database as usize].entry.clone()?;
+        let replicas: Arc<Database> = Arc::new(entry.replicas()?);
+        let database = self.registry.database(&replicas.name, Some(Arc::clone(&replicas)));
+        let pool = self.pool_for(database, &replicas, &user);
+        if let Some(place) = self.registry.pool_mut(pool) {
+            (place.home, place.ends_at_once) = (Some(home), false);
+        }
+        if let Some(place) = self.registry.pool_mut(home) {
+            place.replicas = Some(pool);
+        }
+        self.stand(pool);
+        Some(pool)
+    }
+
+    /// A server of a replica is lent to a client for a read. Returns whether the client takes it; if not, it asks the primary.
+    pub(crate) fn takes_replica(&mut self, client: ClientKey, server: ServerKey, since: Time) -> bool {
+        let may_read = self.may_read_at(client, server);
+        let Some(ready) = self.clients.ready_mut(client) else { return false };
+        if may_read {
+            ready.link = Link::Waiting(since);
+            return true;
+        }
+        self.give_back(server);
+        self.ask_primary(client, since);
+        false
+    }
+
+    /// Whether the host of a server has replayed what a client has written.
+    fn may_read_at(&self, client: ClientKey, server: ServerKey) -> bool {
+        let routing = self.clients.ready(client).and_then(|ready| ready.routing());
+        let (Some(routing), Some(server)) = (routing, self.servers.get(server)) else { return false };
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let host = entry.and_then(|entry| {
+            let place = entry.place_of(|host, port| server.is_at(host, port))?;
+            entry.hosts_with_ports().nth(place)
+        });
+        let cluster = entry.and_then(|entry| entry.cluster.as_ref());
+        let (Some((host, port)), Some(cluster)) = (host, cluster) else { return false };
+        let name = host.at(port);
+        let is_there = |replica: &Replayed| *replica.host == *name && routing.may_read(replica);
+        self.reads.replayed.get(cluster).is_some_and(|replicas| replicas.iter().any(is_there))
+    }
+
+    /// The primary is asked for a server instead of the replicas; the client has waited since this time.
+    pub(crate) fn ask_primary(&mut self, client: ClientKey, since: Time) {
+        let Some(ready) = self.clients.ready_mut(client) else { return };
+        let Some(routing) = ready.routing_mut() else { return };
+        routing.goes_to_primary(false);
+        (ready.pool, ready.link) = (routing.home(), Link::None);
+        self.want_again(client, since);
+    }
+}
+
+impl Ready {
+    /// The pool to which the client belongs, also while a replica answers it.
+    pub(crate) fn home(&self) -> PoolKey {
+        self.routing().map_or(self.pool, |routing| routing.home())
+    }
+
+    /// Whether a replica is asked for a server.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.routing().is_some_and(|routing| routing.is_reading())
+    }
+
+    /// The loan is over: the client belongs to its pool alone.
+    pub(crate) fn comes_home(&mut self) {
+        if let Some(routing) = self.routing_mut() {
+            routing.read = None;
+            self.pool = self.home();
+        }
+    }
+
+    /// The client has come from another process, with a server of this pool.
+    pub(crate) fn goes_on_reading(&mut self, pool: PoolKey) {
+        if self.pool != pool
+            && let Some(routing) = self.routing_mut()
+        {
+            routing.read = Some(Read { request: None, outlives_server: false, withheld: None });
+            self.pool = pool;
+        }
+    }
+
+    /// The requests of the client are routed from now on, or not any more.
+    pub(crate) fn route_reads(&mut self, is_on: bool) {
+        match (self.routing(), is_on) {
+            (None, true) => self.set_routing(Some(Routing::new(self.pool))),
+            (Some(routing), false) if !routing.is_reading() => self.set_routing(None),
+            _ => {}
+        }
+    }
+}
+
+/// The parameter with which every transaction of a session only reads.
+const READ_ONLY: &str = "default_transaction_read_only";
+/// A longer request in several pieces goes to the primary.
+const REQUEST_BYTES_MAX: usize = 16_384;

@@ -1,0 +1,117 @@
+//! Where the requests of one client go.
+//!
+//! Always true: a client whose requests are routed belongs to the pool of the primary, and is with that of the replicas only from asking
+//! for a server until its loan ends.
+//! Not here: which requests go where (`choose`).
+
+use base::Time;
+use cluster::Replayed;
+use pool::PoolKey;
+
+use crate::reads::withheld::Withheld;
+
+/// Where the requests of a client go.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    /// The pool of the primary.
+    home: PoolKey,
+    /// Its last request at the primary may have written, and has not been dated yet.
+    may_have_written: bool,
+    /// When the last such request had been answered.
+    wrote_at: Option<Time>,
+    /// The next request goes to the primary, whatever it says: a replica has refused it.
+    goes_home: bool,
+    /// The request that a replica is to answer.
+    pub(super) read: Option<Read>,
+}
+
+/// A request that a replica is to answer.
+#[derive(Debug)]
+pub(crate) struct Read {
+    /// Its bytes, if it is sent to the primary should the replica refuse it.
+    pub(super) request: Option<Box<[u8]>>,
+    /// Whether it may be sent to the primary even if the replica is lost.
+    pub(super) outlives_server: bool,
+    /// What has been answered so far, if the client is not given that yet.
+    pub(super) withheld: Option<Withheld>,
+}
+
+impl Routing {
+    pub(crate) fn new(home: PoolKey) -> Self {
+        Self { home, may_have_written: false, wrote_at: None, goes_home: false, read: None }
+    }
+
+    /// The pool of the primary.
+    pub(crate) fn home(&self) -> PoolKey {
+        self.home
+    }
+
+    /// Whether a replica is to answer the request that the client waits for.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.read.is_some()
+    }
+
+    /// The client asks for a server; all its requests so far had been answered at this time.
+    pub(super) fn asks(&mut self, answered: Time) {
+        if std::mem::take(&mut self.may_have_written) {
+            self.wrote_at = Some(answered);
+        }
+    }
+
+    /// The request goes to the primary.
+    pub(super) fn goes_to_primary(&mut self, may_write: bool) {
+        self.read = None;
+        self.may_have_written |= may_write;
+    }
+
+    /// Whether the next request goes to the primary because a replica has refused it; asked once.
+    pub(super) fn is_sent_home(&mut self) -> bool {
+        std::mem::take(&mut self.goes_home)
+    }
+
+    /// The request that a replica has refused goes to the primary.
+    pub(super) fn send_home(&mut self) -> Option<Box<[u8]>> {
+        let request = self.read.take()?.request;
+        self.goes_home = request.is_some();
+        request
+    }
+
+    /// Whether a replica has replayed all that the client has written.
+    pub(super) fn may_read(&self, replica: &Replayed) -> bool {
+        self.wrote_at.is_none_or(|wrote_at| replica.since >= wrote_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Key;
+
+    use super::*;
+
+    fn replayed(since: u64) -> Replayed {
+        Replayed { host: "b:1".into(), since: Time(since), position: 7 }
+    }
+
+    #[test]
+    fn what_a_client_has_written_it_reads() {
+        let mut routing = Routing::new(Key::first(0));
+        routing.asks(Time(5));
+        assert!(routing.may_read(&replayed(0)), "it has written nothing");
+        routing.goes_to_primary(true);
+        routing.asks(Time(10));
+        assert!(!routing.may_read(&replayed(9)) && routing.may_read(&replayed(10)));
+        routing.goes_to_primary(false);
+        routing.asks(Time(20));
+        assert!(routing.may_read(&replayed(10)), "a read at the primary writes nothing");
+    }
+
+    #[test]
+    fn a_refused_read_goes_to_the_primary_once() {
+        let mut routing = Routing::new(Key::first(0));
+        routing.read = Some(Read { request: Some(b"Q"[..].into()), outlives_server: true, withheld: None });
+        assert_eq!(routing.send_home().as_deref(), Some(&b"Q"[..]));
+        assert!(!routing.is_reading() && routing.is_sent_home() && !routing.is_sent_home());
+        routing.read = Some(Read { request: None, outlives_server: false, withheld: None });
+        assert!(routing.send_home().is_none() && !routing.is_sent_home());
+    }
+}

@@ -14,6 +14,7 @@ use crate::database::Password;
 use crate::endpoint::Endpoint;
 use crate::etcd::{Etcd, EtcdLine};
 use crate::host::{Host, PORT, match_ports, ports};
+use crate::host_traits::HostTraits;
 use crate::mistake::Wrong;
 use crate::pairs::{limit, pairs, time, unrecognized, word};
 
@@ -32,6 +33,8 @@ pub struct Cluster {
     pub(crate) port: u16,
     /// The port of each host, if they were given one each.
     pub(crate) ports: Vec<u16>,
+    /// The weights and zones of the hosts.
+    pub(crate) traits: HostTraits,
     /// The user who checks the hosts.
     pub user: Arc<str>,
     /// The password of that user.
@@ -130,6 +133,7 @@ struct Line<'n> {
     name: &'n str,
     hosts: Option<(Vec<Host>, Arc<str>)>,
     ports: Vec<u16>,
+    traits: HostTraits,
     user: Option<Arc<str>>,
     password: Option<Password>,
     dbname: Option<Arc<str>>,
@@ -157,6 +161,8 @@ impl Line<'_> {
                 self.hosts = Some((hosts, value.into()));
             }
             "port" => self.ports = ports(value)?,
+            "weights" => self.traits.set_weights(value)?,
+            "zones" => self.traits.set_zones(value)?,
             "user" => self.user = Some(value.into()),
             "password" => self.password = Some(Password::new(value)),
             "dbname" => self.dbname = Some(value.into()),
@@ -194,6 +200,7 @@ impl Line<'_> {
         let mut ports = self.ports;
         let port = ports.first().copied().unwrap_or(PORT);
         match_ports(&mut ports, hosts.len().max(1))?;
+        self.traits.match_hosts(hosts.len().max(1))?;
         let patroni_login = match (self.patroni_user, self.patroni_password) {
             (Some(user), Some(password)) => Some((user, password)),
             (None, None) => None,
@@ -206,6 +213,7 @@ impl Line<'_> {
             host_text,
             port,
             ports,
+            traits: self.traits,
             user,
             password: self.password,
             dbname: self.dbname.unwrap_or_else(|| "postgres".into()),
@@ -255,6 +263,8 @@ fn between(key: &str, value: &str, least: f64, most: u16) -> Result<Duration, Wr
 pub(crate) const CLUSTER_KEYS: &[&str] = &[
     "hosts",
     "port",
+    "weights",
+    "zones",
     "user",
     "password",
     "dbname",
@@ -325,6 +335,14 @@ mod tests {
         assert_eq!(places("hosts=a,a port=1,2 user=u"), ["a:1", "a:2"]);
         assert_eq!(bad("hosts=a,b port=1,2,3 user=u"), "could not match 3 port numbers to 2 hosts");
         assert_eq!(bad("hosts=a,b,a user=u"), "host a:5432 is there twice");
+    }
+
+    #[test]
+    fn hosts_have_weights_and_zones() {
+        let cluster = good("hosts=a,b weights=3,1 zones=x,y user=u");
+        assert_eq!((cluster.traits.weight_at(0), cluster.traits.zone_at(1).map(|zone| &**zone)), (3, Some("y")));
+        assert_eq!(bad("hosts=a,b weights=1,2,3 user=u"), "could not match 3 weights to 2 hosts");
+        assert!(cluster.is_checked_like(&good("hosts=a,b user=u")), "they do not change how hosts are checked");
     }
 
     #[test]

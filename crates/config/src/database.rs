@@ -15,6 +15,7 @@ use protocol::state::Unseen;
 use crate::catalog::{Policies, ReadRouting, SessionState, Words};
 use crate::cluster::Cluster;
 use crate::host::{Host, PORT, match_ports, ports};
+use crate::host_traits::HostTraits;
 use crate::mistake::Wrong;
 use crate::pairs::{count, limit, mode, pairs, policies, time, unrecognized, word};
 
@@ -33,6 +34,8 @@ pub struct Database {
     pub port: u16,
     /// The port of each host, if they were given one each.
     ports: Vec<u16>,
+    /// The weights and zones of the hosts.
+    traits: HostTraits,
     /// The cluster that its hosts are those of, instead of hosts of its own.
     pub cluster: Option<Arc<str>>,
     /// The forced user of every server, whoever the client is.
@@ -104,6 +107,8 @@ pub enum LoadBalance {
     RoundRobin,
     /// The same host until it fails, then the next.
     Disable,
+    /// The one at which the database has the fewest servers, relative to the weights of the hosts.
+    LeastBusy,
 }
 
 /// What a host has to be for its servers to be used (`target_session_attrs`, as in libpq).
@@ -209,7 +214,8 @@ impl Words for ProxyProtocol {
 }
 
 impl Words for LoadBalance {
-    const ALL: &'static [(&'static str, Self)] = &[("round-robin", Self::RoundRobin), ("disable", Self::Disable)];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("round-robin", Self::RoundRobin), ("disable", Self::Disable), ("least-busy", Self::LeastBusy)];
 }
 
 impl Database {
@@ -222,6 +228,7 @@ impl Database {
             host_text: None,
             port: PORT,
             ports: Vec::new(),
+            traits: HostTraits::default(),
             cluster: None,
             user: None,
             password: None,
@@ -276,6 +283,7 @@ impl Database {
         if wrongs.is_empty() {
             wrongs.extend(match_ports(&mut database.ports, database.hosts.len().max(1)).err());
             wrongs.extend(database.check_cluster(&written).err());
+            wrongs.extend(database.traits.match_hosts(database.hosts.len().max(1)).err().filter(|_| wrongs.is_empty()));
         }
         if wrongs.is_empty() { Ok(database) } else { Err(wrongs) }
     }
@@ -304,6 +312,10 @@ impl Database {
             let advice = "the hosts and ports of a cluster stand in [clusters]";
             return Err(Wrong::new("cluster= excludes host= and port=").advise(Some(advice.to_owned())));
         }
+        if !self.traits.is_empty() {
+            let advice = "the weights and zones of a cluster's hosts stand in [clusters]";
+            return Err(Wrong::new("cluster= excludes weights= and zones=").advise(Some(advice.to_owned())));
+        }
         if self.proxy_protocol != ProxyProtocol::Off {
             let advice = "the hosts of a cluster are checked without a PROXY header: name PostgreSQL itself";
             return Err(Wrong::new("cluster= excludes proxy_protocol=").advise(Some(advice.to_owned())));
@@ -322,6 +334,7 @@ impl Database {
         self.hosts.clone_from(&cluster.hosts);
         self.ports.clone_from(&cluster.ports);
         self.port = cluster.port;
+        self.traits.clone_from(&cluster.traits);
         self.host_text = Some(Arc::clone(&cluster.host_text));
     }
 
@@ -358,6 +371,18 @@ impl Database {
         self.hosts.iter().enumerate().map(|(place, host)| (host, self.port_at(place)))
     }
 
+    /// The weight of the host at this place: its share of the servers, relative to the others.
+    #[must_use]
+    pub fn weight_at(&self, place: usize) -> u32 {
+        self.traits.weight_at(place)
+    }
+
+    /// The zone of the host at this place, if it has one.
+    #[must_use]
+    pub fn zone_at(&self, place: usize) -> Option<&Arc<str>> {
+        self.traits.zone_at(place)
+    }
+
     fn assign(&mut self, key: &str, value: &str, texts: &mut Texts, written: &mut Written) -> Result<(), Wrong> {
         match key {
             "dbname" => self.dbname = texts.share(value),
@@ -370,6 +395,8 @@ impl Database {
                 self.port = self.ports.first().copied().unwrap_or(PORT);
                 written.has_port = true;
             }
+            "weights" => self.traits.set_weights(value)?,
+            "zones" => self.traits.set_zones(value)?,
             "user" => self.user = Some(texts.share(value)),
             "password" => self.password = Some(Password(texts.share(value))),
             "auth_user" => self.auth_user = Some(texts.share(value)),
@@ -502,6 +529,8 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "dbname",
     "host",
     "port",
+    "weights",
+    "zones",
     "user",
     "password",
     "auth_user",

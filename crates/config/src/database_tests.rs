@@ -65,6 +65,18 @@ fn each_host_may_have_a_port_of_its_own() {
 }
 
 #[test]
+fn each_host_may_have_a_weight_and_a_zone() {
+    let database = good("host=a,b,c weights='3, 1,0' zones=x load_balance_hosts=least-busy");
+    assert_eq!([0, 1, 2].map(|place| database.weight_at(place)), [3, 1, 0]);
+    assert_eq!(database.zone_at(2).map(|zone| &**zone), Some("x"));
+    assert_eq!((good("host=a,b").weight_at(1), good("host=a,b").zone_at(1)), (1, None));
+    assert_eq!(bad("host=a,b,c weights=1,2"), ["could not match 2 weights to 3 hosts"]);
+    assert_eq!(bad("zones=x,y"), ["could not match 2 zones to 1 host"]);
+    assert!(bad("host=a,b weights=1,x")[0].starts_with("invalid weights: x"));
+    assert_eq!(bad("cluster=main weights=1"), ["cluster= excludes weights= and zones="]);
+}
+
+#[test]
 fn a_database_of_a_cluster_asks_for_a_role() {
     for (line, attrs, is_of_primary) in [
         ("cluster=main", SessionAttrs::ReadWrite, true),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use crate::catalog::{CATALOG, Reload, Settings};
-use crate::database::Database;
+use crate::database::{Database, LoadBalance};
 use crate::host::Host;
 
 impl Settings {
@@ -76,8 +76,9 @@ impl Database {
         let is_elsewhere = self.dbname != old.dbname || !self.hosts_with_ports().any(is_shared);
         let is_somebody_else =
             self.user != old.user || self.auth_dbname != old.auth_dbname || self.auth_query != old.auth_query;
-        let is_told_otherwise =
-            self.connect_query != old.connect_query || self.load_balance_hosts != old.load_balance_hosts;
+        // Servers of one order of choosing are as good for another, unless all are to be at one host.
+        let is_spread = |database: &Self| database.load_balance_hosts != LoadBalance::Disable;
+        let is_told_otherwise = self.connect_query != old.connect_query || is_spread(self) != is_spread(old);
         let is_choosy = self.target_session_attrs != old.target_session_attrs;
         is_elsewhere || is_somebody_else || is_told_otherwise || is_choosy
     }
@@ -93,7 +94,11 @@ impl Database {
     #[must_use]
     pub fn stamp(&self) -> String {
         let hosts: Vec<_> = self.hosts_with_ports().collect();
-        let place = (&self.dbname, hosts, self.load_balance_hosts, self.target_session_attrs);
+        let order = match self.load_balance_hosts {
+            LoadBalance::Disable => LoadBalance::Disable,
+            LoadBalance::RoundRobin | LoadBalance::LeastBusy => LoadBalance::RoundRobin,
+        };
+        let place = (&self.dbname, hosts, order, self.target_session_attrs);
         let somebody = (&self.user, &self.auth_dbname, &self.auth_query);
         format!("{:?}", (place, somebody, &self.connect_query))
     }

@@ -17,6 +17,7 @@ mod etcd;
 mod foreign;
 mod homes;
 mod host;
+mod host_traits;
 mod limits;
 mod load;
 mod members;

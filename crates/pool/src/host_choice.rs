@@ -1,7 +1,9 @@
 //! Which of its hosts the next server of a database is dialed at.
 //!
 //! Always true: a search tries each host once, the most promising first, and ends with a login that suits the database or when
-//! no host is left; a host that could not be reached lately is tried after all others.
+//! no host is left; a host that could not be reached lately is tried after all others, and one that must not be used is not tried.
+//! Of hosts that are equally promising the one with the fewest servers for its weight is chosen, or the next in turn: what is open
+//! decides, so that nothing has to be remembered of former choices.
 //! Not here: when to dial (`dial`), what a login shows of its host (`worker::upstream::role`).
 
 use std::time::Duration;
@@ -17,6 +19,36 @@ pub enum Suits {
     Second,
     /// It must not be used.
     No,
+}
+
+/// What the line of a database says of one of its hosts, and what the worker knows of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostTerms {
+    /// Its share of the servers, relative to the other hosts; a host with 0 is used only for want of any other.
+    pub weight: u32,
+    /// It is in another zone than the pooler: hosts that are not are used first.
+    pub is_far: bool,
+    /// It must not be used now.
+    pub is_left: bool,
+    /// How many servers the database has there.
+    pub servers: u32,
+}
+
+impl Default for HostTerms {
+    fn default() -> Self {
+        Self { weight: 1, is_far: false, is_left: false, servers: 0 }
+    }
+}
+
+/// How one of several equally promising hosts is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostOrder {
+    /// The one that was chosen last, until it fails.
+    Kept,
+    /// The next in turn; if the weights of the hosts differ, as with [`HostOrder::LeastBusy`].
+    InTurn,
+    /// The one with the fewest servers for its weight.
+    LeastBusy,
 }
 
 /// What is known of the hosts of a database, by their places in its list.
@@ -39,6 +71,19 @@ struct Known {
     is_tried: bool,
     /// When its servers were replaced last.
     left_at: Option<Time>,
+    /// What was said of it at the last choice.
+    terms: HostTerms,
+}
+
+/// Which hosts are tried before which others, wherever they are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Rank {
+    Usable,
+    Second,
+    /// Its weight is 0.
+    Spare,
+    Unsuited,
+    Failed,
 }
 
 /// How promising a host is, best first.
@@ -62,24 +107,38 @@ impl HostChoice {
         }
     }
 
-    /// Chooses the host for a dial: of those that are most promising, the next in turn, or without `takes_turns` the one
-    /// that was chosen last. Hosts that take turns are all tried before one is known to suit better than another. After
-    /// `rests` a failed host is as if it had not failed.
-    pub fn next(&mut self, now: Time, count: usize, takes_turns: bool, rests: Duration) -> usize {
-        let count = count.max(1);
-        self.hosts.resize(count, Known::default());
-        if let Some(only) = self.only.filter(|only| *only < count) {
-            self.last = Some(only);
-            return only;
+    /// Chooses the host for a dial: of those that are most promising, the nearest, and of these the one that `order` says. Hosts that
+    /// take turns are all tried before one is known to suit better than another. After `rests` a failed host is as if it had not
+    /// failed. `None` if no host may be used.
+    pub fn next(&mut self, now: Time, hosts: &[HostTerms], order: HostOrder, rests: Duration) -> Option<usize> {
+        self.hosts.resize(hosts.len(), Known::default());
+        for (host, terms) in self.hosts.iter_mut().zip(hosts) {
+            host.terms = *terms;
         }
+        if let Some(only) = self.only.filter(|only| *only < hosts.len()) {
+            self.last = Some(only);
+            return Some(only);
+        }
+        let takes_turns = order != HostOrder::Kept;
+        let is_by_share = match order {
+            HostOrder::Kept => false,
+            HostOrder::InTurn => hosts.iter().any(|host| host.weight != hosts[0].weight),
+            HostOrder::LeastBusy => true,
+        };
         let first = self.last.map_or(0, |last| last + usize::from(takes_turns));
-        let in_turn = (0..count).map(|step| (first + step) % count);
-        let untried = in_turn.filter(|place| !self.hosts[*place].is_tried);
+        let in_turn = (0..hosts.len()).map(|step| (first + step) % hosts.len());
+        let usable: Vec<usize> = in_turn.filter(|place| !hosts[*place].is_left).collect();
+        let untried = usable.iter().filter(|place| !self.hosts[**place].is_tried);
         // Of equals `min_by_key` takes the first.
-        let place =
-            untried.min_by_key(|place| self.hosts[*place].promise(now, takes_turns, rests)).unwrap_or(first % count);
+        let place = untried.min_by_key(|place| {
+            let host = &self.hosts[**place];
+            let promise = host.promise(now, takes_turns, rests);
+            let share = if is_by_share { host.terms.share() } else { 0 };
+            (host.terms.rank(promise), host.terms.is_far, promise, share)
+        });
+        let place = *place.or(usable.first())?;
         self.last = Some(place);
-        place
+        Some(place)
     }
 
     /// A host could not be reached, or takes no logins now. Returns whether the search goes on with another one.
@@ -129,7 +188,7 @@ impl HostChoice {
 
     /// Whether the search goes on with a host that it has not tried. If not, it is over, and the next dial begins another.
     pub fn goes_on(&mut self) -> bool {
-        let goes_on = self.only.is_none() && self.hosts.iter().any(|host| !host.is_tried);
+        let goes_on = self.only.is_none() && self.hosts.iter().any(Known::is_to_try);
         if !goes_on {
             self.ends();
         }
@@ -142,7 +201,7 @@ impl HostChoice {
         if self.only.is_some() {
             return 1;
         }
-        self.hosts.iter().filter(|host| !host.is_tried).count()
+        self.hosts.iter().filter(|host| host.is_to_try()).count()
     }
 
     /// What was known of how well a host suits no longer holds.
@@ -155,11 +214,33 @@ impl HostChoice {
     /// Whether a host that has not been tried may suit better than [`Suits::Second`].
     fn has_better_than_second(&self) -> bool {
         let may_suit = |host: &Known| host.failed_at.is_none() && host.suits.is_none_or(|suits| suits == Suits::Yes);
-        self.hosts.iter().any(|host| !host.is_tried && may_suit(host))
+        self.hosts.iter().any(|host| host.is_to_try() && host.terms.weight > 0 && may_suit(host))
+    }
+}
+
+impl HostTerms {
+    fn rank(&self, promise: Promise) -> Rank {
+        match promise {
+            Promise::Failed => Rank::Failed,
+            Promise::Unsuited => Rank::Unsuited,
+            Promise::Suits | Promise::Unknown | Promise::Second if self.weight == 0 => Rank::Spare,
+            Promise::Suits | Promise::Unknown => Rank::Usable,
+            Promise::Second => Rank::Second,
+        }
+    }
+
+    /// How many servers it would have for its weight with one more, in parts of [`SHARE`].
+    fn share(&self) -> u64 {
+        (u64::from(self.servers) + 1) * SHARE / u64::from(self.weight.max(1))
     }
 }
 
 impl Known {
+    /// Whether the present search may still come to it.
+    fn is_to_try(&self) -> bool {
+        !self.is_tried && !self.terms.is_left
+    }
+
     fn promise(&self, now: Time, takes_turns: bool, rests: Duration) -> Promise {
         match (self.failed_at, self.suits) {
             (Some(at), _) if now < at + rests => Promise::Failed,
@@ -172,6 +253,9 @@ impl Known {
     }
 }
 
+/// Fine enough to tell any two numbers of servers by their weights, which are small.
+const SHARE: u64 = 1 << 24;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +263,94 @@ mod tests {
     const RESTS: Duration = Duration::from_secs(15);
 
     fn next(choice: &mut HostChoice, secs: u64, takes_turns: bool) -> usize {
-        choice.next(Time::from_secs(secs), 3, takes_turns, RESTS)
+        let order = if takes_turns { HostOrder::InTurn } else { HostOrder::Kept };
+        choice.next(Time::from_secs(secs), &[HostTerms::default(); 3], order, RESTS).expect("a host")
+    }
+
+    /// Opens so many servers one after the other, and returns how many are at each host then.
+    fn open<const N: usize>(choice: &mut HostChoice, hosts: [HostTerms; N], order: HostOrder, count: u32) -> [u32; N] {
+        let mut hosts = hosts;
+        for _ in 0..count {
+            let place = choice.next(Time::from_secs(1), &hosts, order, RESTS).expect("a host");
+            assert!(choice.shows(place, Suits::Yes));
+            choice.ends();
+            hosts[place].servers += 1;
+        }
+        hosts.map(|host| host.servers)
+    }
+
+    fn weights<const N: usize>(weights: [u32; N]) -> [HostTerms; N] {
+        weights.map(|weight| HostTerms { weight, ..HostTerms::default() })
+    }
+
+    #[test]
+    fn servers_are_spread_by_weight() {
+        for order in [HostOrder::InTurn, HostOrder::LeastBusy] {
+            let mut choice = HostChoice::default();
+            assert_eq!(open(&mut choice, weights([3, 1, 2]), order, 12), [6, 2, 4], "{order:?}");
+            assert_eq!(open(&mut choice, weights([100, 1]), order, 10), [10, 0], "{order:?}");
+            assert_eq!(open(&mut choice, weights([2, 2]), order, 10), [5, 5], "{order:?}");
+        }
+        assert_eq!(open(&mut HostChoice::default(), weights([1, 9]), HostOrder::Kept, 10), [10, 0]);
+    }
+
+    #[test]
+    fn the_least_busy_host_is_the_one_with_the_fewest_servers() {
+        let mut hosts = weights([1, 1, 1]);
+        (hosts[0].servers, hosts[1].servers) = (4, 2);
+        assert_eq!(open(&mut HostChoice::default(), hosts, HostOrder::LeastBusy, 6), [4, 4, 4]);
+        assert_eq!(open(&mut HostChoice::default(), hosts, HostOrder::InTurn, 6), [6, 4, 2], "whatever is open");
+    }
+
+    #[test]
+    fn a_host_without_weight_is_used_for_want_of_any_other() {
+        let hosts = weights([0, 1, 1]);
+        let mut choice = HostChoice::default();
+        assert_eq!(open(&mut choice, hosts, HostOrder::InTurn, 4), [0, 2, 2]);
+        let now = Time::from_secs(1);
+        for _ in 0..2 {
+            let place = choice.next(now, &hosts, HostOrder::InTurn, RESTS).expect("a host");
+            assert!(place > 0 && choice.fails(place, now));
+        }
+        assert_eq!(choice.next(now, &hosts, HostOrder::InTurn, RESTS), Some(0));
+        assert!(choice.shows(0, Suits::Yes));
+        choice.ends();
+        assert_ne!(choice.next(Time::from_secs(17), &hosts, HostOrder::InTurn, RESTS), Some(0), "they may be back");
+    }
+
+    #[test]
+    fn hosts_of_the_same_zone_come_first() {
+        let mut hosts = weights([1, 1, 1]);
+        hosts[0].is_far = true;
+        let mut choice = HostChoice::default();
+        assert_eq!(open(&mut choice, hosts, HostOrder::InTurn, 4), [0, 2, 2]);
+        assert_eq!(open(&mut choice, hosts, HostOrder::LeastBusy, 4), [0, 2, 2]);
+        let now = Time::from_secs(1);
+        for _ in 0..2 {
+            let place = choice.next(now, &hosts, HostOrder::LeastBusy, RESTS).expect("a host");
+            assert!(place > 0 && choice.fails(place, now));
+        }
+        assert_eq!(choice.next(now, &hosts, HostOrder::LeastBusy, RESTS), Some(0));
+        // A primary near by is no match for a standby far away.
+        let mut choice = known([Suits::Yes, Suits::Second, Suits::Second]);
+        assert_eq!(choice.next(now, &hosts, HostOrder::InTurn, RESTS), Some(0));
+    }
+
+    #[test]
+    fn a_host_that_must_not_be_used_is_not_tried() {
+        let mut hosts = weights([1, 1]);
+        hosts[0].is_left = true;
+        let mut choice = HostChoice::default();
+        let now = Time::from_secs(1);
+        assert_eq!(choice.next(now, &hosts, HostOrder::InTurn, RESTS), Some(1));
+        assert_eq!(choice.left(), 1);
+        assert!(choice.shows(1, Suits::Second), "the other one may be better, but is not used");
+        assert!(!choice.fails(1, now), "no other is tried");
+        hosts[1].is_left = true;
+        assert_eq!(choice.next(now, &hosts, HostOrder::InTurn, RESTS), None);
+        choice.keep_to(Some(0));
+        assert_eq!(choice.next(now, &hosts, HostOrder::InTurn, RESTS), Some(0), "the primary of a cluster is used");
+        assert_eq!(HostChoice::default().next(now, &[], HostOrder::InTurn, RESTS), None);
     }
 
     /// A choice of which the hosts have shown how well they suit.
@@ -353,8 +524,10 @@ mod tests {
     #[test]
     fn a_list_may_become_shorter_or_longer() {
         let mut choice = known([Suits::No, Suits::No, Suits::Yes]);
-        assert_eq!(choice.next(Time::from_secs(1), 1, true, RESTS), 0);
+        let one = [HostTerms::default()];
+        assert_eq!(choice.next(Time::from_secs(1), &one, HostOrder::InTurn, RESTS), Some(0));
         assert!(choice.fails(7, Time::from_secs(1)), "a host that is gone has failed");
-        assert_eq!(choice.next(Time::from_secs(2), 2, true, RESTS), 1);
+        let two = [HostTerms::default(); 2];
+        assert_eq!(choice.next(Time::from_secs(2), &two, HostOrder::InTurn, RESTS), Some(1));
     }
 }

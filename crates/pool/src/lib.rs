@@ -50,7 +50,7 @@ pub use command::{CloseReason, Command, Need, Note, OpenReason, Refusal};
 pub use delayed::{Delayed, Ticket};
 pub use event::{Event, Fingerprint, Return};
 pub use failure::{Failure, FailureKind};
-pub use host_choice::{HostChoice, Suits};
+pub use host_choice::{HostChoice, HostOrder, HostTerms, Suits};
 pub use imported::Imported;
 pub use ledger::{Answer, Ledger, LedgerKey, LedgerKind, Letter, Patience};
 pub use limits::{Limits, Mode, Reuse};

@@ -82,6 +82,7 @@ fn database_line(database: &Database) -> String {
         Some(match database.load_balance_hosts {
             LoadBalance::RoundRobin => "round-robin",
             LoadBalance::Disable => "disable",
+            LoadBalance::LeastBusy => "least-busy",
         }),
     );
     pairs.text("connect_query", database.connect_query.as_deref());

@@ -14,6 +14,7 @@ pub(crate) mod memory;
 pub(crate) mod rates;
 pub(crate) mod reads;
 pub(crate) mod remembered;
+pub(crate) mod replicas;
 pub(crate) mod switchovers;
 pub(crate) mod timeouts;
 pub(crate) mod traffic;

@@ -304,4 +304,6 @@ catalog! {
     read_routing: Word<ReadRouting> = Some("off"), Live, Built;
     /// How long a read of a client that has just written waits for the replicas to have replayed that, before it goes to the primary; 0 means not at all.
     read_your_writes_wait: Timeout = Some("0"), Live, Built;
+    /// The zone in which this pooler runs: of the hosts of a database those of the same zone (`zones=`) are used first, and others only while none of these can be used. Empty: zones do not matter.
+    zone: Text = Some(""), Live, Built;
 }

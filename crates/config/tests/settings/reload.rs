@@ -109,6 +109,7 @@ fn servers_survive_only_what_they_need_not_know() {
         "host=h user=u password=p pool_size=3 pool_mode=statement",
         "host=h,h2 user=u password=p",
         "host=h user=u password=p proxy_protocol=v2",
+        "host=h user=u password=p load_balance_hosts=least-busy weights=2 zones=a",
         "host=g,h port=1,5432 user=u password=p",
     ] {
         assert!(!database(value).must_reconnect(&old), "{value}");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, counted, earliest};
-use config::{Database, Host, LoadBalance};
+use config::{Database, Host};
 use pool::{ClientKey, Event, Failure, OpenReason, PoolKey, ServerKey};
 use protocol::fault::EndedBy;
 use protocol::vars::Vars;
@@ -22,7 +22,7 @@ use crate::timers::Timer;
 use crate::upstream::attempt::{Attempt, word};
 use crate::upstream::dialed_host::DialedHost;
 use crate::upstream::host_names::{Asker, Known};
-use crate::upstream::role::has_one_host_at_a_time;
+use crate::upstream::host_terms::order_of_hosts;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
@@ -49,24 +49,26 @@ impl<I: Io> Worker<I> {
         if entry.hosts.is_empty() {
             return self.knows_no_host(key, &entry);
         }
-        let (host, port) = self.next_host(key, database, &entry);
-        self.reach(key, &host, port);
+        match self.next_host(key, database, &entry) {
+            Some((host, port)) => self.reach(key, &host, port),
+            None => self.dial_failed(key, Failure::unreachable("no host may be used")),
+        }
     }
 
-    /// Chooses one of several hosts: the next that suits the database, or the same one until it fails.
-    fn next_host(&mut self, key: ServerKey, database: u32, entry: &Database) -> (Host, u16) {
+    /// Chooses one of several hosts: the next that suits the database, or the same one until it fails. `None` if none may be used.
+    fn next_host(&mut self, key: ServerKey, database: u32, entry: &Database) -> Option<(Host, u16)> {
         let (now, rests) = (self.hands.now, self.hands.active.settings.server_login_retry);
-        let takes_turns = entry.load_balance_hosts == LoadBalance::RoundRobin && !has_one_host_at_a_time(entry);
         let only = self.place_of_primary(entry);
+        let terms = self.terms_of_hosts(database, entry, Some(key));
         let choice = &mut self.registry.databases[database as usize].host_choice;
         choice.keep_to(only);
-        let place = choice.next(now, entry.hosts.len(), takes_turns, rests);
+        let place = choice.next(now, &terms, order_of_hosts(entry), rests)?;
         let is_quiet = self.is_outage_told(entry);
         let port = entry.port_at(place);
         if let Some(server) = self.servers.get_mut(key) {
             server.host = DialedHost::new(&entry.hosts[place], port, place, is_quiet);
         }
-        (entry.hosts[place].clone(), port)
+        Some((entry.hosts[place].clone(), port))
     }
 
     /// The agents of the cluster have told no member yet: that is an outage.

@@ -10,6 +10,7 @@ pub(crate) mod dial;
 pub(crate) mod dialed_host;
 pub(crate) mod failure;
 pub(crate) mod host_names;
+mod host_terms;
 pub(crate) mod introduction;
 pub(crate) mod login;
 pub(crate) mod observed_hosts;

@@ -168,6 +168,7 @@ pub(super) fn load_balance(database: &config::Database) -> Cell {
     let word = match database.load_balance_hosts {
         LoadBalance::RoundRobin => "round-robin",
         LoadBalance::Disable => "disable",
+        LoadBalance::LeastBusy => "least-busy",
     };
     (database.hosts.len() > 1).then(|| word.to_owned())
 }

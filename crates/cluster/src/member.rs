@@ -19,7 +19,7 @@ pub struct Report {
     pub timeline: u32,
     /// The position in the write-ahead log up to which a primary has inserted, or a standby has replayed, in bytes.
     pub replayed: u64,
-    /// The position up to which a standby has received the log.
+    /// The position up to which a standby has received the log, or a primary has flushed it and sends it.
     pub received: u64,
     /// Whether the user who asks may promote it (`pg_promote`).
     pub can_promote: bool,
@@ -194,6 +194,11 @@ impl Member {
     /// Its last answer, and when the question was put.
     pub(crate) fn reported(&self) -> Option<(Time, &Report)> {
         Some((self.asked?, self.report.as_ref()?))
+    }
+
+    /// When the question had been put that it has answered last.
+    pub(crate) fn asked(&self) -> Option<Time> {
+        self.asked
     }
 
     /// Its answer to a question put after this time.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::LagLimit;
 use pool::Mode;
 use protocol::state::Unseen;
 
@@ -18,6 +19,7 @@ use crate::host::{Host, PORT, match_ports, ports};
 use crate::host_traits::HostTraits;
 use crate::mistake::Wrong;
 use crate::pairs::{count, limit, mode, pairs, policies, time, unrecognized, word};
+use crate::replica_terms::{WhenNoReplica, set_limit};
 
 /// A database as clients see it, and the location of its servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,6 +77,10 @@ pub struct Database {
     pub load_balance_hosts: LoadBalance,
     /// What a host has to be for its servers to be used.
     pub target_session_attrs: SessionAttrs,
+    /// How far a replica of its cluster may be behind to be used.
+    pub max_lag: LagLimit,
+    /// What its clients get when no replica may be used.
+    pub when_no_replica: WhenNoReplica,
     /// The PROXY protocol header with which each connection to a host begins.
     pub proxy_protocol: ProxyProtocol,
     /// SQL that every server receives after its login.
@@ -248,6 +254,8 @@ impl Database {
             max_db_client_connections: None,
             load_balance_hosts: LoadBalance::default(),
             target_session_attrs: SessionAttrs::default(),
+            max_lag: LagLimit::default(),
+            when_no_replica: WhenNoReplica::default(),
             proxy_protocol: ProxyProtocol::default(),
             connect_query: None,
             client_encoding: None,
@@ -297,7 +305,24 @@ impl Database {
             let advice = "reads go to the replicas of the cluster whose primary the other requests go to";
             return Err(Wrong::new("read_routing= needs cluster= with role=primary").advise(Some(advice.to_owned())));
         }
-        Ok(())
+        self.check_replicas()
+    }
+
+    fn check_replicas(&mut self) -> Result<(), Wrong> {
+        if !self.max_lag.is_none() && self.cluster.is_none() {
+            let advice = "how far a replica is behind is known of the hosts of a cluster";
+            return Err(Wrong::new("max_lag= and max_lag_time= need cluster=").advise(Some(advice.to_owned())));
+        }
+        match (self.when_no_replica, self.target_session_attrs) {
+            (WhenNoReplica::Wait, _) | (WhenNoReplica::Refuse, SessionAttrs::Standby) => Ok(()),
+            (WhenNoReplica::Primary, SessionAttrs::Standby) => {
+                self.target_session_attrs = SessionAttrs::PreferStandby;
+                Ok(())
+            }
+            (WhenNoReplica::Primary | WhenNoReplica::Refuse, _) => {
+                Err(Wrong::new("when_no_replica= needs role=replica or target_session_attrs=standby"))
+            }
+        }
     }
 
     fn check_role(&mut self, written: &Written) -> Result<(), Wrong> {
@@ -431,6 +456,8 @@ impl Database {
                 self.target_session_attrs = word(key, value)?;
                 written.has_attrs = true;
             }
+            "max_lag" | "max_lag_time" => set_limit(&mut self.max_lag, key, value)?,
+            "when_no_replica" => self.when_no_replica = word(key, value)?,
             "proxy_protocol" => self.proxy_protocol = word(key, value)?,
             "connect_query" => self.connect_query = Some(texts.share(value)),
             "client_encoding" => self.client_encoding = Some(texts.share(value)),
@@ -549,6 +576,9 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
     "target_session_attrs",
     "cluster",
     "role",
+    "max_lag",
+    "max_lag_time",
+    "when_no_replica",
     "connect_query",
     "client_encoding",
     "datestyle",

@@ -29,6 +29,9 @@ fn every_documented_key_is_taken() {
             "session_policy" => "reject",
             "session_unseen" => "pin",
             "role" => "replica cluster=main",
+            "max_lag" => "16MB cluster=main",
+            "max_lag_time" => "5 cluster=main",
+            "when_no_replica" => "refuse cluster=main role=replica",
             "proxy_protocol" => "v2",
             "read_routing" => "automatic cluster=main",
             _ => "7",
@@ -62,6 +65,21 @@ fn each_host_may_have_a_port_of_its_own() {
     assert_eq!(bad("host=a,b,c port=1,2"), ["could not match 2 port numbers to 3 hosts"]);
     assert_eq!(bad("port=1,2"), ["could not match 2 port numbers to 1 host"]);
     assert!(bad("host=a,b port=1,70000")[0].starts_with("invalid port: 70000"));
+}
+
+#[test]
+fn a_database_may_say_how_far_behind_a_replica_may_be() {
+    let database = good("cluster=main role=replica max_lag=16MB max_lag_time=5 when_no_replica=refuse");
+    assert_eq!(database.max_lag.to_string(), "max_lag=16MB max_lag_time=5");
+    assert_eq!(database.when_no_replica, WhenNoReplica::Refuse);
+    assert!(good("cluster=main").max_lag.is_none());
+    let primary = good("when_no_replica=primary cluster=main role=replica");
+    assert_eq!(primary.target_session_attrs, SessionAttrs::PreferStandby);
+    assert_eq!(good("cluster=main max_lag=1GB").replicas().expect("replicas").max_lag.bytes, Some(1 << 30));
+    assert_eq!(bad("host=a max_lag=1MB"), ["max_lag= and max_lag_time= need cluster="]);
+    for line in ["cluster=main when_no_replica=refuse", "host=a when_no_replica=primary"] {
+        assert_eq!(bad(line), ["when_no_replica= needs role=replica or target_session_attrs=standby"]);
+    }
 }
 
 #[test]

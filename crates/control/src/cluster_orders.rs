@@ -50,12 +50,14 @@ impl<S> Control<S> {
         if changed.iter().any(|cluster| self.hands.active.standing.gate(cluster).is_some()) {
             self.change_standing(|standing| standing.forget_gates(&changed));
         }
+        self.heed_lag_limits();
     }
 
     /// A question or a step has its outcome.
     pub(crate) fn cluster_happens(&mut self, id: &MachineId, event: Event) {
         let deeds = self.clusters.happens(self.hands.now.time, id, event);
         self.do_for_cluster(&id.cluster, deeds);
+        self.turn_replicas(&id.cluster);
     }
 
     /// Lets the machines look at the time.

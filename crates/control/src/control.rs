@@ -36,6 +36,7 @@ use crate::packed_events::PackedEvents;
 use crate::pending_orders::{ConsoleClient, PendingOrders};
 use crate::read_names::ReadNamesQuestions;
 use crate::reload::{Configuration, Fresh, SharedLog};
+use crate::replica_rotation::Rotations;
 use crate::service::Service;
 use crate::shutdown_progress::ShutdownProgress;
 use crate::source::Source;
@@ -73,6 +74,7 @@ pub struct Control<S> {
     pub(crate) timed_holds: TimedPauses,
     pub(crate) clusters: Clusters,
     pub(crate) read_names: ReadNamesQuestions,
+    pub(crate) rotations: Rotations,
     /// Who is answered when a switchover of a cluster is over.
     pub(crate) switchovers: BTreeMap<Arc<str>, ConsoleClient>,
     pub(crate) events: Events,
@@ -176,6 +178,7 @@ impl<S> Control<S> {
             pending_orders: PendingOrders::default(),
             timed_pauses: TimedPauses::default(),
             timed_holds: TimedPauses::default(),
+            rotations: Rotations::default(),
             clusters,
             read_names: ReadNamesQuestions::default(),
             switchovers: BTreeMap::new(),
@@ -451,6 +454,7 @@ impl<S> Control<S> {
             standing: &self.hands.active.standing,
             timed_pauses: &self.timed_pauses,
             clusters: &self.clusters,
+            rotations: &self.rotations,
             is_suspended: self.is_suspended,
             shutdown: self.shutdown.waits(self.hands.now.time),
             snapshots,

@@ -39,6 +39,7 @@ mod packed_events;
 mod pending_orders;
 mod read_names;
 mod reload;
+mod replica_rotation;
 mod resolver;
 mod restart;
 mod run;

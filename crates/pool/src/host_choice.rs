@@ -211,6 +211,13 @@ impl HostChoice {
         }
     }
 
+    /// A host may be used again: that it failed or did not suit is forgotten.
+    pub fn is_back(&mut self, place: usize) {
+        if let Some(host) = self.hosts.get_mut(place) {
+            (host.suits, host.failed_at, host.is_tried) = (None, None, false);
+        }
+    }
+
     /// Whether a host that has not been tried may suit better than [`Suits::Second`].
     fn has_better_than_second(&self) -> bool {
         let may_suit = |host: &Known| host.failed_at.is_none() && host.suits.is_none_or(|suits| suits == Suits::Yes);
@@ -467,6 +474,17 @@ mod tests {
         assert!(choice.shows(0, Suits::Second));
         assert_eq!(next(&mut choice, 17, true), 1, "the standbys may be back");
         assert!(choice.shows(1, Suits::Yes));
+    }
+
+    #[test]
+    fn a_host_that_is_back_is_tried_first() {
+        let mut choice = known([Suits::Second, Suits::Yes, Suits::No]);
+        assert!(choice.fails(1, Time::from_secs(1)));
+        choice.ends();
+        assert_eq!(next(&mut choice, 2, true), 0);
+        choice.is_back(1);
+        choice.is_back(7);
+        assert_eq!(next(&mut choice, 3, true), 1);
     }
 
     #[test]

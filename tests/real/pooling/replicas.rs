@@ -2,8 +2,11 @@
 
 use tests::client::Client;
 use tests::pooler::{Ini, Pooler};
+use tests::wait::LIMIT;
 
 use crate::house::House;
+use crate::pooling::clusters::{await_primary, start};
+use crate::pooling::hosts::{pair, port};
 
 pub(crate) fn servers_are_spread_by_weight_and_the_own_zone_comes_first(house: &House) {
     house.postgres.database("spread");
@@ -25,16 +28,73 @@ pub(crate) fn servers_are_spread_by_weight_and_the_own_zone_comes_first(house: &
     assert_eq!(pooler.console("SHOW DATABASES").named(1)["load_balance_hosts"], "round-robin");
 }
 
-pub(crate) fn weights_and_zones_that_make_no_sense_are_refused(house: &House) {
+pub(crate) fn wishes_that_make_no_sense_are_refused(house: &House) {
     for (line, words) in [
         ("host=a,b weights=1,2,3", "could not match 3 weights to 2 hosts"),
         ("host=a,b zones=x,y,z", "could not match 3 zones to 2 hosts"),
         ("host=a weights=1001", "invalid weights: 1001 (expected whole numbers from 0 to 1000, with commas)"),
+        ("host=a max_lag=1MB", "max_lag= and max_lag_time= need cluster="),
+        ("host=a when_no_replica=refuse", "when_no_replica= needs role=replica or target_session_attrs=standby"),
         ("host=a load_balance_hosts=least", "invalid load_balance_hosts: least"),
     ] {
         let (code, said) = Pooler::start_in_vain(&house.place, &Ini::new(&format!("d = {line}")));
         assert!(code != 0 && said.contains(words), "{line}: {said}");
     }
+}
+
+pub(crate) fn a_replica_that_is_behind_is_left_until_it_has_caught_up(house: &House) {
+    let (one, two) = pair(house);
+    let pooler = start(house, &[&one, &two], "check_interval=0.2", |ini| {
+        let line = |name: &str, more: &str| format!("{name} = cluster=main role=replica dbname=postgres {more}");
+        let ini = ini.database(&line("any", "")).database(&line("waits", "max_lag=1MB"));
+        let ini = ini.database(&line("goes", "max_lag=1MB when_no_replica=primary"));
+        ini.database(&line("refused", "max_lag=1MB when_no_replica=refuse")).database(&line("late", "max_lag_time=0.5"))
+    });
+    await_primary(&pooler, &one);
+    let client = |name: &str| pooler.client("u", name);
+    let (mut any, mut waits, mut goes) = (client("any"), client("waits"), client("goes"));
+    let (mut refused, mut late, mut open) = (client("refused"), client("late"), client("waits"));
+    for client in [&mut any, &mut waits, &mut goes, &mut refused, &mut late] {
+        assert_eq!(port(client), two.port());
+    }
+    open.run("begin");
+    assert_eq!(port(&mut open), two.port());
+    two.query("select pg_wal_replay_pause()");
+    one.query("create table much as select n, repeat('x', 100) from generate_series(1, 30000) n");
+    pooler.await_log("behind: databases with max_lag=1MB do not read there");
+    pooler.await_log("behind: databases with max_lag_time=0.5 do not read there");
+    let shown = |column: &str| {
+        let hosts = pooler.console("SHOW HOSTS");
+        let rows = (0..hosts.rows.len()).map(|at| hosts.named(at));
+        let port = two.port().to_string();
+        rows.filter(|row| row["host"].ends_with(&port)).map(|row| row[column].clone()).collect::<String>()
+    };
+    let exceeds = |column: &str, least: u64| shown(column).parse::<u64>().is_ok_and(|lag| lag > least);
+    wait_until("it is known how far it is behind", LIMIT, || exceeds("lag", 1 << 20) && exceeds("lag_us", 500_000));
+    assert_eq!(shown("in_rotation"), "no");
+    // A transaction goes on where it is.
+    assert_eq!(port(&mut open), two.port());
+    open.run("commit");
+    assert_eq!((port(&mut any), port(&mut goes)), (two.port(), one.port()));
+    let answer = refused.query("select 1");
+    let error = answer.error();
+    assert_eq!((&*error.code, &*error.text), ("57P03", "no replica of database \"refused\" can be used"));
+    let refusal = Client::try_login(pooler.address(), &[("user", "u"), ("database", "refused")])
+        .map(|mut client| client.query("select 1"));
+    let code = refusal.map_or_else(|refusal| refusal.code, |answer| answer.error().code.clone());
+    assert_eq!(code, "57P03", "newcomers too");
+    for client in [&mut waits, &mut late, &mut open] {
+        client.ask("select inet_server_port()");
+    }
+    pooler.await_pool("waits", "cl_waiting", "2");
+    pooler.await_pool("late", "cl_waiting", "1");
+    two.query("select pg_wal_replay_resume()");
+    for client in [&mut waits, &mut late, &mut open] {
+        assert_eq!(client.answer_within(LIMIT).value(), two.port().to_string());
+    }
+    pooler.await_log("is near enough: databases with max_lag=1MB read there again");
+    assert_eq!(port(&mut client("refused")), two.port());
+    assert_eq!(shown("in_rotation"), "yes");
 }
 
 /// At which of two addresses the servers of so many clients are, all of which are in a transaction.

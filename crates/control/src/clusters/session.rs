@@ -236,14 +236,15 @@ fn read(row: &SimpleQueryRow) -> Option<Report> {
 }
 
 /// What a host says of itself, in one row. A primary tells the position up to which it has inserted: with `synchronous_commit = off`
-/// commits are acknowledged before they are written.
+/// commits are acknowledged before they are written. Standbys are sent what it has flushed, which it tells besides: what nobody commits
+/// may stay unflushed for long.
 const STATE: &str = "\
 SELECT r, (pg_catalog.pg_control_system()).system_identifier, \
 CASE WHEN r THEN (pg_catalog.pg_control_checkpoint()).timeline_id \
 ELSE ('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::int END, \
 (CASE WHEN r THEN coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0') ELSE pg_catalog.pg_current_wal_insert_lsn() END - '0/0'::pg_lsn), \
 (CASE WHEN r THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn(), '0/0') \
-ELSE pg_catalog.pg_current_wal_insert_lsn() END - '0/0'::pg_lsn), \
+ELSE pg_catalog.pg_current_wal_flush_lsn() END - '0/0'::pg_lsn), \
 CASE WHEN r AND pg_catalog.pg_last_wal_receive_lsn() IS DISTINCT FROM pg_catalog.pg_last_wal_replay_lsn() \
 THEN extract(epoch FROM pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp()) END, \
 coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_promote(boolean,integer)'), 'EXECUTE'), false) \

@@ -311,6 +311,8 @@ pub(crate) const CATALOG: &[Metric] = &[
     clusters::CLUSTER_MEMBER_ROLE,
     clusters::CLUSTER_MEMBER_LAG,
     clusters::CLUSTER_SLOT_LAG,
+    clusters::CLUSTER_MEMBER_LAG_SECONDS,
+    clusters::CLUSTER_MEMBER_IN_ROTATION,
     failures::HOST_REACHABLE,
     failures::HOST_STATE_SECONDS,
     failures::HOST_ROLE,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use cluster::{Cluster, Member, SlotLag};
+use cluster::{Cluster, Member, Rotation, SlotLag};
 
 use super::{Metric, MetricKind, Sample};
 use crate::console::show::{View, state_of};
@@ -58,6 +58,39 @@ pub(super) const CLUSTER_SLOT_LAG: Metric = Metric {
         view.clusters.rows().flat_map(of).collect()
     },
 };
+
+pub(super) const CLUSTER_MEMBER_LAG_SECONDS: Metric = Metric {
+    name: "trunkline_cluster_member_lag_seconds",
+    kind: MetricKind::Gauge,
+    help: "How long ago the primary had written what a replica has not replayed.",
+    labels: &["cluster", "host"],
+    samples: |view| {
+        of_rotations(view, |rotation, cluster, member| Some(rotation.lag_of(cluster, member)?.time.as_secs_f64()))
+    },
+};
+
+pub(super) const CLUSTER_MEMBER_IN_ROTATION: Metric = Metric {
+    name: "trunkline_cluster_member_in_rotation",
+    kind: MetricKind::Gauge,
+    help: "Whether a host of a cluster is near enough to the primary for all databases with max_lag or max_lag_time.",
+    labels: &["cluster", "host"],
+    samples: |view| {
+        of_rotations(view, |rotation, _, member| Some(f64::from(u8::from(rotation.is_readable(member.name())?))))
+    },
+};
+
+/// A sample for each host of each cluster of which something is known.
+fn of_rotations(view: &View<'_>, value: impl Fn(&Rotation, &Cluster, &Member) -> Option<f64>) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (name, cluster) in view.clusters.rows() {
+        let Some(rotation) = view.rotations.of(name) else { continue };
+        for member in cluster.members() {
+            let Some(value) = value(rotation, cluster, member) else { continue };
+            samples.push(Sample::new([name, member.name()], value));
+        }
+    }
+    samples
+}
 
 /// A sample for each host of each cluster that has one: the labels behind the cluster, and the value.
 fn of_members(

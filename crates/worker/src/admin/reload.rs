@@ -43,6 +43,7 @@ impl<I: Io> Worker<I> {
         self.apply_limits();
         self.renew_rates();
         self.heed_gates(&old.standing, &old.settings);
+        self.heed_lag(&old.standing);
         for pool in self.registry.pool_keys() {
             self.stand(pool);
             self.settle();

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cluster::Gate;
+use cluster::{Gate, LagLimit};
 use config::Database;
 use pool::{CloseReason, Event, PoolKey};
 use reactor::Io;
@@ -30,7 +30,12 @@ pub struct Standing {
     held: BTreeSet<Arc<str>>,
     /// Where clients of the primary of a cluster may write, by the name of the cluster.
     gates: BTreeMap<Arc<str>, Gate>,
+    /// The hosts of a cluster that may be read from, by the name of the cluster and by how far a replica may be behind.
+    readable: BTreeMap<Arc<str>, Readable>,
 }
+
+/// The hosts that may be read from, by how far a replica may be behind.
+type Readable = BTreeMap<LagLimit, BTreeSet<Arc<str>>>;
 
 impl Standing {
     /// Whether clients of a database get no server.
@@ -75,6 +80,18 @@ impl Standing {
     /// Nothing is known any more of these clusters.
     pub fn forget_gates(&mut self, clusters: &[Arc<str>]) {
         self.gates.retain(|cluster, _| !clusters.contains(cluster));
+        self.readable.retain(|cluster, _| !clusters.contains(cluster));
+    }
+
+    /// These hosts of a cluster may be read from, from now on.
+    pub fn set_readable(&mut self, cluster: &Arc<str>, readable: Readable) {
+        self.readable.insert(Arc::clone(cluster), readable);
+    }
+
+    /// The hosts at which a database may read as far as they may be behind; `None` if nothing is known of them yet.
+    #[must_use]
+    pub fn readable(&self, entry: &Database) -> Option<&BTreeSet<Arc<str>>> {
+        self.readable.get(entry.cluster.as_ref()?)?.get(&entry.max_lag)
     }
 
     /// Whether clients of a database are held, for themselves or with its cluster.

@@ -234,6 +234,10 @@ impl<I: Io> Worker<I> {
                 let sqlstate = sqlstate.filter(|_| kind == FailureKind::Refused).unwrap_or(*b"08P01");
                 Fault::ServerSaid { sqlstate, text, detail, hint, whose }
             }
+            // No host is what the database asks for, which is no matter of a login.
+            Refusal::LoginFailing(Failure { text, sqlstate: Some(sqlstate), detail, hint, whose: None, .. }) => {
+                Fault::ServerSaid { sqlstate, text, detail, hint, whose: None }
+            }
             Refusal::LoginFailing(Failure { text, detail, hint, whose, .. }) => {
                 Fault::ServerLoginFailing { cause: text, detail, hint, whose }
             }

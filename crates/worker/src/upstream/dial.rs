@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         }
         match self.next_host(key, database, &entry) {
             Some((host, port)) => self.reach(key, &host, port),
-            None => self.dial_failed(key, Failure::unreachable("no host may be used")),
+            None => self.no_host_may_be_used(key, &entry),
         }
     }
 

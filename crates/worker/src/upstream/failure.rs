@@ -43,6 +43,9 @@ impl<I: Io> Worker<I> {
         self.report_failed_dial(key, pool, kind, &failure);
         self.count_failed_server_login(key, kind, &failure);
         failure.kind = self.kind_by_hosts(key, failure.kind);
+        if kind != FailureKind::Refused && !is_logged_in {
+            failure = self.for_want_of_a_replica(key, failure);
+        }
         let has_one_host = self.registry.entry_of(pool).is_some_and(|entry| entry.hosts.len() == 1);
         if kind != FailureKind::Refused && !is_logged_in {
             self.note_outage(key, failure.kind);
@@ -63,7 +66,13 @@ impl<I: Io> Worker<I> {
             self.hands.log.about(&line, self.dial_level(key, Level::Warning), words);
             self.count_failed_server_login(key, failure.kind, &failure);
         }
+        self.search_ends(key, failure);
+    }
+
+    /// A search for a host is over without one, or goes on with the next dial.
+    pub(super) fn search_ends(&mut self, key: ServerKey, failure: Failure) {
         self.note_outage(key, failure.kind);
+        let failure = self.for_want_of_a_replica(key, failure);
         self.end_dial(key, failure);
     }
 

@@ -17,5 +17,6 @@ pub(crate) mod observed_hosts;
 mod outages;
 pub(crate) mod primary;
 pub(crate) mod proxy_header;
+mod replicas;
 pub(crate) mod role;
 pub(crate) mod secure;

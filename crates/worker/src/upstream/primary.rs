@@ -191,7 +191,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Ends the pauses after failed logins at the hosts of a database.
-    fn try_hosts_of(&mut self, database: u32) {
+    pub(super) fn try_hosts_of(&mut self, database: u32) {
         let pools: Vec<PoolKey> = self.registry.pools_of(database).into_iter().collect();
         for pool in pools {
             self.tell_pools(Event::TryAgain { pool });

@@ -75,6 +75,8 @@ impl<I: Io> Worker<I> {
         match reported {
             // The primary has changed while the server was being dialed.
             _ if !self.is_at_its_primary(key) => self.shows(key, Suits::No, attrs),
+            // It has fallen behind meanwhile.
+            _ if !self.may_be_read(key) => self.shows(key, Suits::No, attrs),
             _ if attrs == SessionAttrs::Any => self.shows(key, Suits::Yes, attrs),
             Some(reported) => self.shows(key, reported.suits(attrs), attrs),
             None => {

@@ -38,6 +38,11 @@ pub(super) const HOSTS: Subject = Subject {
         Column::big("failed_logins"),
         Column::text("last_error"),
         Column::text("last_error_time"),
+        Column::text("zone"),
+        Column::big("weight"),
+        Column::big("lag"),
+        Column::big("lag_us"),
+        Column::text("in_rotation"),
     ],
     rows: known_hosts,
 };
@@ -70,8 +75,11 @@ fn hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
 fn known_hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
     let ago = |time: Duration| moment(Wall(view.wall.0 - time.as_micros() as i64));
     let cells = |(name, host): (String, Option<KnownHost>)| {
+        let mut place = placed(view, &name);
         let Some(host) = host else {
-            return vec![text(name), text("unknown"), None, None, None, number(0), None, None];
+            let mut row = vec![text(name), text("unknown"), None, None, None, number(0), None, None];
+            row.append(&mut place);
+            return row;
         };
         let state = match host_state(view, &host) {
             Some(true) => "reachable",
@@ -81,9 +89,31 @@ fn known_hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
         let since = if state == "unknown" { None } else { ago(host.since) };
         let (error, at) = host.error.map_or((None, None), |(error, at)| (text(&*error), ago(at)));
         let role = host.role.and_then(|role| text(role.word()));
-        vec![text(name), text(state), role, since, ago(host.heard), number(host.failed), error, at]
+        let mut row = vec![text(name), text(state), role, since, ago(host.heard), number(host.failed), error, at];
+        row.append(&mut place);
+        row
     };
     all_hosts(view).into_iter().map(cells).collect()
+}
+
+/// Where a host is and how it is chosen: its zone and weight in the first line that names it, and what its cluster knows of it.
+fn placed(view: &View<'_>, name: &str) -> Vec<Cell> {
+    let databases = view.settings.databases.values().chain(view.settings.fallback.iter());
+    let line = databases.filter_map(|entry| Some((entry, entry.place_of(|host, port| host.at(port) == name)?))).next();
+    let zone = line.and_then(|(entry, place)| text(&**entry.zone_at(place)?));
+    let weight = line.and_then(|(entry, place)| number(entry.weight_at(place)));
+    let members = view.clusters.rows().filter_map(|(name_of_cluster, cluster)| {
+        let member = cluster.members().iter().find(|member| **member.name() == *name)?;
+        Some((view.rotations.of(name_of_cluster)?, cluster, member))
+    });
+    let (mut lag, mut is_readable) = (None, None);
+    for (rotation, cluster, member) in members {
+        lag = lag.or(rotation.lag_of(cluster, member));
+        is_readable = is_readable.or(rotation.is_readable(name));
+    }
+    let lag_us = lag.and_then(|lag| number(lag.time.as_micros() as u64));
+    let in_rotation = is_readable.and_then(|is_readable| text(if is_readable { "yes" } else { "no" }));
+    vec![zone, weight, lag.and_then(|lag| number(lag.bytes)), lag_us, in_rotation]
 }
 
 /// Returns the hosts of the databases of which it is known whether they can be reached, and whether they can.
@@ -145,9 +175,10 @@ mod tests {
 
     #[test]
     fn each_host_of_the_databases_is_shown_with_its_state_and_its_last_error() {
-        let told = "host s, state s, role s, since s, last_login s, failed_logins q, last_error s, last_error_time s";
+        let told = "host s, state s, role s, since s, last_login s, failed_logins q, last_error s, last_error_time s, zone s, weight q, lag q, lag_us q, in_rotation s";
         assert_eq!(heads("HOSTS"), told);
-        let databases = "d = host=a,b port=1\ne = host=b port=1\n* = host=c port=1\nf = host=d port=1";
+        let databases =
+            "d = host=a,b port=1 weights=3,1 zones=x\ne = host=b port=1\n* = host=c port=1\nf = host=d port=1";
         let settings = settings(&format!("[databases]\n{databases}\n[pgbouncer]\nauth_type=any\n"));
         let host = |name: &str, is_reachable, heard, error: Option<&str>| KnownHost {
             name: name.into(),
@@ -167,13 +198,16 @@ mod tests {
         let snapshots = [Snapshot { known_hosts, ..Snapshot::default() }];
         let shown = lines(&table_of("HOSTS", &settings, "", &snapshots));
         assert_eq!(shown.len(), 4, "{shown:?}");
-        assert!(shown[0].starts_with("a:1|reachable|standby|") && shown[0].ends_with("|3|NULL|NULL"), "{shown:?}");
+        assert!(
+            shown[0].starts_with("a:1|reachable|standby|") && shown[0].ends_with("|3|NULL|NULL|x|3|NULL|NULL|NULL"),
+            "{shown:?}"
+        );
         assert!(shown[1].starts_with("b:1|unreachable|NULL|") && shown[1].contains("|3|connect failed|"), "{shown:?}");
         assert!(
             shown[2].starts_with("c:1|unknown|NULL|NULL|") && shown[2].contains("|3|connect timeout|"),
             "{shown:?}"
         );
-        assert_eq!(shown[3], "d:1|unknown|NULL|NULL|NULL|0|NULL|NULL");
+        assert_eq!(shown[3], "d:1|unknown|NULL|NULL|NULL|0|NULL|NULL|NULL|1|NULL|NULL|NULL");
         let states = with_view(&settings, &snapshots, hosts_with_state);
         let states: Vec<_> = states.iter().map(|(host, is_reachable)| (&*host.name, *is_reachable)).collect();
         assert_eq!(states, [("a:1", true), ("b:1", false)]);

@@ -215,6 +215,7 @@ pub(crate) mod tests {
             standing,
             timed_pauses: &TimedPauses::default(),
             clusters: &clusters,
+            rotations: &crate::replica_rotation::Rotations::default(),
             is_suspended: false,
             shutdown: None,
             snapshots,

@@ -17,6 +17,7 @@ use crate::events::Events;
 use crate::hashings::Hashings;
 use crate::history::History;
 use crate::otlp::Counts;
+use crate::replica_rotation::Rotations;
 use crate::sweeper::Sweeper;
 use crate::timed_pauses::TimedPauses;
 use crate::zones::Zones;
@@ -68,6 +69,7 @@ pub(crate) struct View<'v> {
     pub(crate) timed_pauses: &'v TimedPauses,
     /// The clusters and their members.
     pub(crate) clusters: &'v Clusters,
+    pub(crate) rotations: &'v Rotations,
     /// Whether the workers are suspended.
     pub(crate) is_suspended: bool,
     /// A shutdown that waits, and for how long it has.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cluster::{LagLimit, Rotation};
 use config::Settings;
+use worker::letters::ToWorker;
 
 use crate::control::Control;
 
@@ -30,6 +31,10 @@ impl<S> Control<S> {
         let rotation = self.rotations.0.entry(Arc::clone(cluster)).or_default();
         let turn = rotation.look(self.hands.now.time, machine, &limits);
         let readable = turn.is_changed.then(|| rotation.readable());
+        for host in &turn.back {
+            let letter = || ToWorker::ReplicaIsBack { cluster: Arc::clone(cluster), host: Arc::clone(host) };
+            self.hands.post_all(letter);
+        }
         for news in &turn.news {
             self.tell_of_cluster(cluster, news);
         }

@@ -16,6 +16,8 @@ pub enum Opened {
     Reserve,
     /// A client wanted a replication stream.
     Replication,
+    /// It took the place of a server at a host that suited less.
+    Moved,
     /// An online restart took it over from the process before this one.
     Restart,
 }
@@ -32,6 +34,8 @@ pub enum Closed {
     Evicted,
     /// A reload, RECONNECT or a changed secret made it obsolete.
     Obsolete,
+    /// Another host suited better.
+    Moved,
     /// Its session could not be proved clean: the cleanup, the state probe or the application of settings failed, or the idle
     /// server sent something unexpected.
     Dirty,
@@ -61,6 +65,7 @@ words!(Opened:
     MinPoolSize = "min_pool_size",
     Reserve = "reserve",
     Replication = "replication",
+    Moved = "moved",
     Restart = "restart",
 );
 words!(Closed:
@@ -68,6 +73,7 @@ words!(Closed:
     Lifetime = "lifetime",
     Evicted = "evicted",
     Obsolete = "obsolete",
+    Moved = "moved",
     Dirty = "dirty",
     Client = "client",
     Lost = "lost",

@@ -101,6 +101,8 @@ pub enum OpenReason {
     Reserve,
     /// A client wants a replication stream.
     Replication,
+    /// It takes the place of one that was closed because another host suits better.
+    Moved,
 }
 
 /// What a server is needed for.
@@ -157,13 +159,15 @@ pub enum CloseReason {
     PauseMode,
     /// Clients of the pool are held while its primary changes or restarts.
     Held,
+    /// Another host suits better, where the next server is opened.
+    Moved,
     /// A client drops, renames, moves or copies the database, for which PostgreSQL allows no other connection to it.
     DatabaseClaimed,
 }
 
 impl CloseReason {
     /// All of them, for tables and pages.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::IdleTooLong,
         Self::LifetimeOver,
         Self::ConfigurationChanged,
@@ -176,6 +180,7 @@ impl CloseReason {
         Self::Killed,
         Self::PauseMode,
         Self::Held,
+        Self::Moved,
         Self::DatabaseClaimed,
     ];
 
@@ -194,6 +199,7 @@ impl CloseReason {
             Self::DatabaseRemoved | Self::Killed => "database removed",
             Self::PauseMode => "pause mode",
             Self::Held => "clients are held",
+            Self::Moved => "another host suits better",
             Self::DatabaseClaimed => "database needed by one client alone",
         }
     }

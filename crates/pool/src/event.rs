@@ -164,6 +164,12 @@ pub enum Event {
         /// The server.
         server: ServerKey,
     },
+    /// Another host suits better: an idle server is closed, and another one opened for nobody as soon as there is room for it. A
+    /// server that is not idle stays.
+    MoveServer {
+        /// The server.
+        server: ServerKey,
+    },
     /// A host of the pool may be back after an outage: the pause after its last failed login is over.
     TryAgain {
         /// The pool.

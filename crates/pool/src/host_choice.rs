@@ -59,6 +59,8 @@ pub struct HostChoice {
     last: Option<usize>,
     /// The one host that may be chosen; `None` if any may.
     only: Option<usize>,
+    /// The host at which a server that has moved is to be opened, and since when.
+    wished: Option<(usize, Time)>,
 }
 
 /// What is known of one host.
@@ -73,6 +75,8 @@ struct Known {
     left_at: Option<Time>,
     /// What was said of it at the last choice.
     terms: HostTerms,
+    /// When a login there ended last, or a server was last moved there to find out whether it is back.
+    asked_at: Option<Time>,
 }
 
 /// Which hosts are tried before which others, wherever they are.
@@ -136,7 +140,9 @@ impl HostChoice {
             let share = if is_by_share { host.terms.share() } else { 0 };
             (host.terms.rank(promise), host.terms.is_far, promise, share)
         });
-        let place = *place.or(usable.first())?;
+        let wished = self.wished.take().map(|(place, _)| place);
+        let wished = wished.filter(|place| usable.contains(place) && !self.hosts[*place].is_tried);
+        let place = wished.or(place.or(usable.first()).copied())?;
         self.last = Some(place);
         Some(place)
     }
@@ -144,7 +150,7 @@ impl HostChoice {
     /// A host could not be reached, or takes no logins now. Returns whether the search goes on with another one.
     pub fn fails(&mut self, place: usize, now: Time) -> bool {
         if let Some(host) = self.hosts.get_mut(place) {
-            host.failed_at = Some(now);
+            (host.failed_at, host.asked_at) = (Some(now), Some(now));
         }
         self.was_in_vain(place)
     }
@@ -211,10 +217,56 @@ impl HostChoice {
         }
     }
 
+    /// The host at which an idle server at `from` had better be, so that it is closed and the next one opened there: one that is what
+    /// the database asks for, nearer, or has fewer servers for its weight. `is_rested`: the server has been idle for a while. Only such
+    /// a one is risked for a host of which it is not known whether it is back, once in `rests`.
+    pub fn moves(
+        &mut self,
+        now: Time,
+        hosts: &[HostTerms],
+        order: HostOrder,
+        (from, is_rested): (usize, bool),
+        rests: Duration,
+    ) -> Option<usize> {
+        let is_wished = self.wished.is_some_and(|(_, since)| now < since + WISH_MAX);
+        if self.only.is_some() || is_wished || hosts.len() != self.hosts.len() {
+            return None;
+        }
+        let (here, here_terms) = (self.hosts.get(from)?, hosts.get(from)?);
+        let is_second = here.suits == Some(Suits::Second);
+        let rank_here = here_terms.rank(if is_second { Promise::Second } else { Promise::Suits });
+        let is_better = |terms: &HostTerms| {
+            let (there, here) = ((terms.rank(Promise::Suits), terms.is_far), (rank_here, here_terms.is_far));
+            let has_fewer = order != HostOrder::Kept && here_terms.weight > 0 && terms.share() < here_terms.share_now();
+            there < here || there == here && has_fewer
+        };
+        let is_proved = |host: &Known| host.failed_at.is_none() && host.suits == Some(Suits::Yes);
+        // Of a host with servers their reports tell what it is.
+        let may_be_back = |host: &Known, terms: &HostTerms| {
+            let may_suit = host.suits.is_none_or(|suits| suits == Suits::Yes) || is_second && terms.servers == 0;
+            let is_due = host.asked_at.is_none_or(|at| now >= at + rests);
+            is_rested && may_suit && is_due
+        };
+        let others =
+            hosts.iter().enumerate().filter(|(place, terms)| *place != from && !terms.is_left && is_better(terms));
+        let fits = |(place, terms): &(usize, &HostTerms)| {
+            let host = &self.hosts[*place];
+            is_proved(host) || may_be_back(host, terms)
+        };
+        let best = |(place, terms): &(usize, &HostTerms)| {
+            (!is_proved(&self.hosts[*place]), terms.rank(Promise::Suits), terms.is_far, terms.share())
+        };
+        let (place, _) = others.filter(fits).min_by_key(best)?;
+        self.hosts[place].asked_at = Some(now);
+        self.wished = Some((place, now));
+        Some(place)
+    }
+
     /// A host may be used again: that it failed or did not suit is forgotten.
     pub fn is_back(&mut self, place: usize) {
-        if let Some(host) = self.hosts.get_mut(place) {
-            (host.suits, host.failed_at, host.is_tried) = (None, None, false);
+        let is_doubted = |host: &&mut Known| host.failed_at.is_some() || host.suits != Some(Suits::Yes);
+        if let Some(host) = self.hosts.get_mut(place).filter(is_doubted) {
+            (host.suits, host.failed_at, host.is_tried, host.asked_at) = (None, None, false, None);
         }
     }
 
@@ -234,6 +286,11 @@ impl HostTerms {
             Promise::Suits | Promise::Unknown => Rank::Usable,
             Promise::Second => Rank::Second,
         }
+    }
+
+    /// How many servers it has for its weight.
+    fn share_now(&self) -> u64 {
+        u64::from(self.servers) * SHARE / u64::from(self.weight.max(1))
     }
 
     /// How many servers it would have for its weight with one more, in parts of [`SHARE`].
@@ -262,6 +319,8 @@ impl Known {
 
 /// Fine enough to tell any two numbers of servers by their weights, which are small.
 const SHARE: u64 = 1 << 24;
+/// After this time a server that was to be opened at a host is not expected any more.
+const WISH_MAX: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -474,6 +533,67 @@ mod tests {
         assert!(choice.shows(0, Suits::Second));
         assert_eq!(next(&mut choice, 17, true), 1, "the standbys may be back");
         assert!(choice.shows(1, Suits::Yes));
+    }
+
+    fn moves(choice: &mut HostChoice, secs: u64, servers: [u32; 3], from: usize) -> Option<usize> {
+        let hosts = servers.map(|servers| HostTerms { servers, ..HostTerms::default() });
+        choice.moves(Time::from_secs(secs), &hosts, HostOrder::InTurn, (from, true), RESTS)
+    }
+
+    #[test]
+    fn a_server_moves_to_a_host_that_suits_better() {
+        let mut choice = known([Suits::Second, Suits::Yes, Suits::No]);
+        assert_eq!(moves(&mut choice, 1, [4, 1, 0], 0), Some(1));
+        assert_eq!(moves(&mut choice, 2, [3, 1, 0], 0), None, "one after the other");
+        assert_eq!(next(&mut choice, 2, true), 1);
+        assert!(choice.shows(1, Suits::Yes));
+        choice.ends();
+        assert_eq!(moves(&mut choice, 3, [3, 2, 0], 0), Some(1));
+        assert_eq!(moves(&mut choice, 9, [3, 2, 0], 0), Some(1), "the last one was never opened");
+        assert_eq!(moves(&mut choice, 15, [1, 4, 0], 1), None, "not back, and not to one that does not suit");
+    }
+
+    #[test]
+    fn servers_move_until_they_are_spread_by_weight() {
+        let mut choice = known([Suits::Yes; 3]);
+        let mut hosts = weights([2, 1, 1]);
+        (hosts[0].servers, hosts[1].servers) = (3, 5);
+        let mut moved = 0;
+        while let Some(place) = (0..3).find_map(|from| {
+            let is_there = hosts[from].servers > 0;
+            is_there
+                .then(|| choice.moves(Time::from_secs(1), &hosts, HostOrder::LeastBusy, (from, false), RESTS))?
+                .map(|to| (from, to))
+        }) {
+            choice.next(Time::from_secs(1), &hosts, HostOrder::LeastBusy, RESTS);
+            hosts[place.0].servers -= 1;
+            hosts[place.1].servers += 1;
+            moved += 1;
+            assert!(moved < 10);
+        }
+        assert_eq!((hosts.map(|host| host.servers), moved), ([4, 2, 2], 4));
+        let mut kept = known([Suits::Yes; 3]);
+        assert_eq!(kept.moves(Time::from_secs(1), &hosts, HostOrder::Kept, (0, true), RESTS), None);
+        hosts[0].is_far = true;
+        assert!(kept.moves(Time::from_secs(1), &hosts, HostOrder::Kept, (0, true), RESTS).is_some(), "nearer");
+    }
+
+    #[test]
+    fn one_server_finds_out_whether_a_host_is_back() {
+        let mut choice = known([Suits::Second, Suits::Yes, Suits::No]);
+        assert!(choice.fails(1, Time::from_secs(20)));
+        choice.ends();
+        assert_eq!(moves(&mut choice, 21, [4, 0, 1], 0), None, "it has just failed");
+        let hosts = [4, 0, 1].map(|servers| HostTerms { servers, ..HostTerms::default() });
+        let busy = choice.moves(Time::from_secs(36), &hosts, HostOrder::InTurn, (0, false), RESTS);
+        assert_eq!(busy, None, "no server that is needed is risked");
+        assert_eq!(moves(&mut choice, 36, [4, 0, 1], 0), Some(1));
+        assert_eq!(next(&mut choice, 36, true), 1);
+        assert!(choice.fails(1, Time::from_secs(38)));
+        choice.ends();
+        assert_eq!(moves(&mut choice, 52, [4, 0, 1], 0), None);
+        choice.is_back(1);
+        assert_eq!(moves(&mut choice, 52, [4, 0, 1], 0), Some(1), "its cluster has seen it");
     }
 
     #[test]

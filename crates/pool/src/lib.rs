@@ -24,6 +24,7 @@ mod ledger;
 mod lend;
 mod limits;
 mod list;
+mod moved;
 mod obsolete;
 mod outside_size;
 mod pick;

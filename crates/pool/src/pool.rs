@@ -54,8 +54,10 @@ pub(crate) struct Pool {
     expiry_from: Time,
     /// No idle server exceeds its lifetime before this time. It may be too early, never too late.
     pub(crate) expiry_look: Option<Time>,
-    /// No login for `min_pool_size` begins before this time.
+    /// No login for `min_pool_size`, or for a server that has moved, begins before this time.
     minimum_from: Time,
+    /// How many servers are to be opened in the place of those that have moved to another host.
+    pub(crate) moved: u32,
     /// An operator has paused the pool: no client gets a server, and returned ones are closed for this reason.
     paused: Option<CloseReason>,
     /// The next server that is returned is closed in favour of a starving pool of the same database.
@@ -91,6 +93,7 @@ impl Pool {
             expiry_from: Time(0),
             expiry_look: None,
             minimum_from: Time(0),
+            moved: 0,
             paused: None,
             has_to_yield: false,
             login_took: Duration::ZERO,
@@ -143,8 +146,9 @@ impl Pool {
         match wanted {
             Wanted::Client(_) => {}
             Wanted::Dedicated(_) => slot.owner = self.next_owner(tables),
-            Wanted::Minimum => self.minimum_from = now + MINIMUM_PACE,
+            Wanted::Minimum | Wanted::Moved => self.minimum_from = now + MINIMUM_PACE,
         }
+        self.moved = self.moved.saturating_sub(1);
         if let Wanted::Client(Source::Reserve) | Wanted::Dedicated(Source::Reserve) = wanted {
             out.push(Command::Note(Note::ReserveTaken { pool: self.key }));
         }
@@ -237,7 +241,7 @@ impl Pool {
 
     /// Pauses the pool: no client gets a server before [`Pool::resume`], and waiting clients keep waiting.
     pub(crate) fn pause(&mut self, now: Time, tables: &mut Tables, why: CloseReason, out: &mut Vec<Command>) {
-        self.paused = Some(why);
+        (self.paused, self.moved) = (Some(why), 0);
         for state in [State::Dialing, State::Idle] {
             while let Some(server) = self.servers.list(state).oldest() {
                 self.expire(now, tables, server, why, out);
@@ -357,8 +361,8 @@ impl Pool {
         if dedicated.is_some() {
             return dedicated;
         }
-        let is_minimum_due = dialing == 0 && self.is_below_minimum() && now >= self.minimum_from;
-        (has_place && is_minimum_due).then_some(Wanted::Minimum)
+        let is_spare_due = has_place && dialing == 0 && now >= self.minimum_from;
+        self.spare().filter(|_| is_spare_due)
     }
 
     /// Postpones the next login for `min_pool_size`.
@@ -371,7 +375,7 @@ impl Pool {
     pub(crate) fn deadline(&self, now: Time, tables: &Tables) -> Option<Time> {
         let ahead = |time: Option<Time>| time.filter(|time| *time > now);
         let retry = if self.needs_logins() { ahead(self.logins.retry_at(&self.limits)) } else { None };
-        let minimum = if self.is_below_minimum() { ahead(Some(self.minimum_from)) } else { None };
+        let minimum = if self.spare().is_some() { ahead(Some(self.minimum_from)) } else { None };
         earliest([
             self.wait_deadline(tables),
             self.idle_deadline(tables),
@@ -579,13 +583,9 @@ impl Pool {
         self.limits.ceiling().is_some_and(|ceiling| staying - self.outside_size_count() > ceiling)
     }
 
-    pub(crate) fn is_below_minimum(&self) -> bool {
-        !self.is_closed && self.servers.shared() - self.outside_size_count() < self.limits.servers_min
-    }
-
     /// Whether another server would help a client, or is due by `min_pool_size`.
     fn needs_logins(&self) -> bool {
-        self.logins_missed() > 0 || self.is_below_minimum() || !self.dedicated.is_empty()
+        self.logins_missed() > 0 || self.spare().is_some() || !self.dedicated.is_empty()
     }
 
     /// How many logins would each help a client: one for each waiting client beyond the servers that are about to become

@@ -170,6 +170,9 @@ impl Pools {
             Event::RetireServer { server } => {
                 self.with_pool_of(server, |pool, tables| pool.retire_server(now, tables, server, out));
             }
+            Event::MoveServer { server } => {
+                self.with_pool_of(server, |pool, tables| pool.move_server(now, tables, server, out));
+            }
             Event::TryAgain { pool } => self.with(pool, |pool, _| pool.logins.try_again()),
             Event::Vacate { pool } => self.with(pool, |pool, _| pool.put_off_minimum(now)),
             Event::VacateServer { server } => {

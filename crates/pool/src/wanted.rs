@@ -9,6 +9,8 @@ pub(crate) enum Wanted {
     /// A dedicated server for one client.
     Dedicated(Source),
     Minimum,
+    /// In the place of a server that was closed because another host suits better.
+    Moved,
 }
 
 /// Which limit of the pool a login counts against.
@@ -25,13 +27,14 @@ impl Wanted {
             Self::Client(Source::Reserve) => OpenReason::Reserve,
             Self::Dedicated(_) => OpenReason::Replication,
             Self::Minimum => OpenReason::MinPoolSize,
+            Self::Moved => OpenReason::Moved,
         }
     }
 
     pub(crate) fn need(self) -> Need {
         match self {
             Self::Client(_) | Self::Dedicated(_) => Need::Client,
-            Self::Minimum => Need::Minimum,
+            Self::Minimum | Self::Moved => Need::Minimum,
         }
     }
 }

@@ -341,6 +341,7 @@ impl World {
             10 if pick < 40 => self.vacate(pool),
             10 if pick < 60 => self.pause(pool, true),
             10 if pick < 80 => self.pause(pool, false),
+            10 if pick < 110 => self.move_away(pool),
             10 => {
                 self.wait_until(self.pools.next_deadline().map_or(self.now, |due| due.max(self.now)));
                 self.handle(Event::Tick);
@@ -365,6 +366,14 @@ impl World {
         }
         let seen = self.pools.snapshot(self.now, self.keys[pool]).expect("the pool is open");
         assert_eq!(seen.idle, 0, "an idle server stays in a database that is needed alone");
+    }
+
+    /// Plays another host that suits better: idle servers are closed, and opened anew, as long as nobody waits.
+    fn move_away(&mut self, pool: usize) {
+        let servers = self.servers.iter().filter(|(_, (other, _))| *other == pool);
+        for server in servers.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.handle(Event::MoveServer { server });
+        }
     }
 
     fn client_moves(&mut self, client: Key, pool: usize) {

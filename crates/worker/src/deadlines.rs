@@ -265,6 +265,7 @@ impl<I: Io> Worker<I> {
             Timer::Spans => self.send_spans(),
             Timer::Watch => self.watch_waits(),
             Timer::Outages => self.try_hosts_again(),
+            Timer::Moves => self.move_servers(),
         }
     }
 

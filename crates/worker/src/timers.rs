@@ -35,4 +35,6 @@ pub(crate) enum Timer {
     Watch,
     /// Hosts that are out of order are tried again.
     Outages,
+    /// Servers move to hosts that suit better.
+    Moves,
 }

@@ -346,6 +346,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Replayed { cluster, replicas } => self.reads.have_replayed(cluster, replicas),
             ToWorker::ReadNames { database, creations, names } => self.names_are_known(&database, creations, names),
             ToWorker::LeaveReplica { cluster, host } => self.leave_replica(&cluster, &host),
+            ToWorker::ReplicaIsBack { cluster, host } => self.replica_is_back(&cluster, &host),
             ToWorker::TryHosts(cluster) => self.primary_is_back(&cluster),
             ToWorker::AuthQueryAnswer { inquirer: Inquirer::Client(client), answer } => {
                 self.auth_query_answered(client, answer)

@@ -2,7 +2,7 @@
 
 use tests::client::Client;
 use tests::pooler::{Ini, Pooler};
-use tests::wait::LIMIT;
+use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 use crate::pooling::clusters::{await_primary, start};
@@ -95,6 +95,52 @@ pub(crate) fn a_replica_that_is_behind_is_left_until_it_has_caught_up(house: &Ho
     pooler.await_log("is near enough: databases with max_lag=1MB read there again");
     assert_eq!(port(&mut client("refused")), two.port());
     assert_eq!(shown("in_rotation"), "yes");
+}
+
+pub(crate) fn servers_return_to_a_standby_that_is_back(house: &House) {
+    let (one, mut two) = pair(house);
+    let hosts = format!("host=127.0.0.1,127.0.0.1 port={},{}", one.port(), two.port());
+    let pooler = start(house, &[&one, &two], "check_interval=0.2", |ini| {
+        let line = "dbname=postgres target_session_attrs=prefer-standby";
+        let ini = ini.database(&format!("soft = cluster=main {line}")).database(&format!("list = {hosts} {line}"));
+        ini.set("server_login_retry = 1")
+    });
+    await_primary(&pooler, &one);
+    let clients = |count| -> Vec<Client> {
+        ["soft", "list"].iter().flat_map(|name| (0..count).map(|_| pooler.client("u", name))).collect()
+    };
+    let mut clients = clients(4);
+    // Each has a server of its own.
+    let begin = |clients: &mut Vec<Client>| clients.iter_mut().for_each(|client| client.run("begin"));
+    begin(&mut clients);
+    clients.iter_mut().for_each(|client| assert_eq!(port(client), two.port()));
+    clients.iter_mut().for_each(|client| client.run("commit"));
+    two.crash();
+    begin(&mut clients);
+    clients.iter_mut().for_each(|client| assert_eq!(port(client), one.port(), "for want of a standby"));
+    // One of each database stays in its transaction.
+    let keeps = [0, 4];
+    for (number, client) in clients.iter_mut().enumerate() {
+        if !keeps.contains(&number) {
+            client.run("commit");
+        }
+    }
+    two.restart(&house.place);
+    let at = |name: &str, port: u16| {
+        let servers = pooler.console("SHOW SERVERS");
+        let rows = (0..servers.rows.len()).map(|row| servers.named(row));
+        rows.filter(|row| row["database"] == name && row["port"] == port.to_string()).count()
+    };
+    for name in ["soft", "list"] {
+        wait_until("the idle servers are at the standby", LIMIT, || {
+            (at(name, one.port()), at(name, two.port())) == (1, 3)
+        });
+    }
+    for client in keeps.map(|number| clients[number].value("select inet_server_port()")) {
+        assert_eq!(client, one.port().to_string(), "in a transaction");
+    }
+    let moved = pooler.log().matches("closing because: another host suits better").count();
+    assert!((6..20).contains(&moved), "{moved} servers have moved");
 }
 
 /// At which of two addresses the servers of so many clients are, all of which are in a transaction.

@@ -140,6 +140,7 @@ impl Stage {
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },
             ["retire-server", server] => Event::RetireServer { server: self.server(server) },
+            ["move-server", server] => Event::MoveServer { server: self.server(server) },
             ["try-again", pool @ ..] => Event::TryAgain { pool: self.pool(pool) },
             ["vacate-server", server] => Event::VacateServer { server: self.server(server) },
             ["vacate", pool @ ..] => Event::Vacate { pool: self.pool(pool) },

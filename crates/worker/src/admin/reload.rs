@@ -53,6 +53,7 @@ impl<I: Io> Worker<I> {
         self.settle();
         self.cancel.renew_peers(&mut self.hands, &mut self.names);
         self.arm_sweep();
+        self.arm_moves();
         if self.admin.shutdown.is_none() {
             self.open_forced_pools();
         }

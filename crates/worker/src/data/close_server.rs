@@ -125,6 +125,7 @@ pub(crate) fn closed_for(why: CloseReason) -> Closed {
         | CloseReason::Obsolete
         | CloseReason::TooManyServers
         | CloseReason::DatabaseRemoved => Closed::Obsolete,
+        CloseReason::Moved => Closed::Moved,
         CloseReason::Killed => Closed::Killed,
         CloseReason::PauseMode | CloseReason::Held => Closed::Paused,
     }
@@ -137,5 +138,6 @@ pub(crate) fn opened_for(why: OpenReason) -> Opened {
         OpenReason::MinPoolSize => Opened::MinPoolSize,
         OpenReason::Reserve => Opened::Reserve,
         OpenReason::Replication => Opened::Replication,
+        OpenReason::Moved => Opened::Moved,
     }
 }

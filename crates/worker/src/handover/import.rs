@@ -67,6 +67,7 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
         self.arm_sweep();
+        self.arm_moves();
         self.arm_watch();
     }
 

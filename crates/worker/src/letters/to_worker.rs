@@ -109,6 +109,13 @@ pub enum ToWorker<S> {
         /// The names; `None` if they could not be read.
         names: Option<Arc<route::ReadNames>>,
     },
+    /// A host of a cluster is a replica that answers, and was none, or did not.
+    ReplicaIsBack {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// Its host and port, as in tables.
+        host: Arc<str>,
+    },
     /// A host name has been looked up.
     Resolved {
         /// The name.

@@ -63,6 +63,7 @@ impl<I: Io> Worker<I> {
         let choice = &mut self.registry.databases[database as usize].host_choice;
         choice.keep_to(only);
         let place = choice.next(now, &terms, order_of_hosts(entry), rests)?;
+        self.arm_moves();
         let is_quiet = self.is_outage_told(entry);
         let port = entry.port_at(place);
         if let Some(server) = self.servers.get_mut(key) {

@@ -13,6 +13,20 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// What is known of each host of a database. A server that is about to be dialed is at no host yet.
     pub(super) fn terms_of_hosts(&self, database: u32, entry: &Database, but: Option<ServerKey>) -> Vec<HostTerms> {
+        let mut all = self.wishes_for_hosts(entry);
+        if all.len() < 2 || has_one_host_at_a_time(entry) {
+            return all;
+        }
+        for (_, server) in self.servers.iter().filter(|(key, row)| row.database == database && Some(*key) != but) {
+            if let Some(host) = all.get_mut(server.host.place()) {
+                host.servers += 1;
+            }
+        }
+        all
+    }
+
+    /// The same, without the servers that are there.
+    pub(super) fn wishes_for_hosts(&self, entry: &Database) -> Vec<HostTerms> {
         let mut all = vec![HostTerms::default(); entry.hosts.len()];
         if has_one_host_at_a_time(entry) {
             return all;
@@ -22,14 +36,6 @@ impl<I: Io> Worker<I> {
             host.is_left = !self.is_near_enough(entry, place);
             host.weight = entry.weight_at(place);
             host.is_far = !ours.is_empty() && entry.zone_at(place).is_some_and(|zone| **zone != *ours);
-        }
-        if all.len() < 2 {
-            return all;
-        }
-        for (_, server) in self.servers.iter().filter(|(key, row)| row.database == database && Some(*key) != but) {
-            if let Some(host) = all.get_mut(server.host.place()) {
-                host.servers += 1;
-            }
         }
         all
     }

@@ -13,6 +13,7 @@ pub(crate) mod host_names;
 mod host_terms;
 pub(crate) mod introduction;
 pub(crate) mod login;
+pub(crate) mod moves;
 pub(crate) mod observed_hosts;
 mod outages;
 pub(crate) mod primary;

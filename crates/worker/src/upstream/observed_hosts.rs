@@ -19,6 +19,8 @@ pub(crate) struct ObservedHosts {
     outages: Outages,
     /// For when a timer was asked for, if it has not fired.
     armed: Option<Time>,
+    /// Whether there will be a look at which servers had better be at other hosts.
+    is_move_armed: bool,
 }
 
 impl ObservedHosts {
@@ -77,6 +79,16 @@ impl ObservedHosts {
         self.armed = self.armed.filter(|at| *at > now);
         let due = self.outages.due(now, longest, is_known);
         (due, self.arm())
+    }
+
+    /// There is to be a look at which servers had better be at other hosts. Returns whether a timer has to fire for that.
+    pub(super) fn arm_moves(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_move_armed, true)
+    }
+
+    /// The timer for that look has fired.
+    pub(super) fn moves_are_due(&mut self) {
+        self.is_move_armed = false;
     }
 
     fn arm(&mut self) -> Option<Time> {

@@ -22,7 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
-use crate::clusters::{Means, Sessions};
+use crate::clusters::{MachineId, Means, Sessions};
 use crate::control::Control;
 use crate::event::{Event, Signal};
 use crate::hands::Clocks;
@@ -185,20 +185,11 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             }
         }
         while let Some(task) = control.next_cluster_task() {
-            let active = &control.hands.active;
-            let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
-            let (tls_mode, demand) = (active.settings.server_tls_sslmode, active.tls.demand.clone());
-            let (sessions, means) = (sessions.clone(), Means { tls_mode, demand, resolver });
-            questions.spawn(async move {
-                let (id, event) = sessions.carry_out(task, means).await;
-                Event::Cluster { id, event }
-            });
+            let done = sessions.clone().carry_out(task, means(&control, &mut current_resolver));
+            questions.spawn(cluster_event(done));
         }
         while let Some(task) = control.next_read_names() {
-            let active = &control.hands.active;
-            let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
-            let (tls_mode, demand) = (active.settings.server_tls_sslmode, active.tls.demand.clone());
-            let means = Means { tls_mode, demand, resolver };
+            let means = means(&control, &mut current_resolver);
             questions.spawn(async move { Event::ReadNames(task.carry_out(means).await) });
         }
         if let Some(transfer) = control.next_transfer() {
@@ -233,6 +224,19 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         false if control.has_handed_over() => Ending::HandedOver,
         false => Ending::Well,
     }
+}
+
+/// The event that follows from a task of a cluster.
+async fn cluster_event(done: impl Future<Output = (MachineId, cluster::Event)>) -> Event {
+    let (id, event) = done.await;
+    Event::Cluster { id, event }
+}
+
+/// How connections to the hosts of clusters are made at present.
+fn means<S>(control: &Control<S>, current: &mut CurrentResolver) -> Means {
+    let active = &control.hands.active;
+    let resolver = control.name_servers().map(|servers| current.resolver(servers));
+    Means { tls_mode: active.settings.server_tls_sslmode, demand: active.tls.demand.clone(), resolver }
 }
 
 async fn look_up(name: Arc<str>, resolver: Option<Arc<Resolver>>) -> (Arc<str>, Found) {

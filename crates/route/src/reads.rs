@@ -33,12 +33,8 @@ pub fn reads(text: &[u8], dialect: Dialect, names: Option<&ReadNames>) -> Reads 
         return asked;
     }
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace()).map(u8::to_ascii_lowercase);
-    let is_possible = match first {
-        Some(b'b' | b'l' | b'u' | b'n') => true,
-        Some(b's' | b'v' | b't' | b'w' | b'(' | b'/' | b'-') => true,
-        _ => false,
-    };
-    if !is_possible {
+    // BEGIN, LISTEN, NOTIFY, SELECT, START, TABLE, UNLISTEN, VALUES, WITH, a parenthesis or a comment.
+    if !first.is_some_and(|first| b"blnstuvw(/-".contains(&first)) {
         return Reads::No;
     }
     let split = Split::of(text, dialect);
@@ -99,7 +95,7 @@ fn is_harmless(words: &Words<'_>, at: usize, names: &ReadNames) -> bool {
     let name = name.bytes();
     if !words.is_symbol(at + 1, b"(") {
         let is_column = at > 0 && words.is_symbol(at - 1, b".");
-        return !names.is_kept(name) && !(is_column && names.acts_as_column(name));
+        return !(names.is_kept(name) || is_column && names.acts_as_column(name));
     }
     match names.only_reads(name) {
         Some(only_reads) => only_reads,

@@ -302,8 +302,6 @@ catalog! {
     proxy_protocol_from: Networks = Some(""), Live, Built;
     /// Which requests of the clients of a cluster's primary go to its replicas: `off`: none; `explicit`: those that say so, by a comment or as read-only transactions; `automatic`: besides, each statement outside a transaction that is proven only to read.
     read_routing: Word<ReadRouting> = Some("off"), Live, Built;
-    /// How long a read of a client that has just written waits for the replicas to have replayed that, before it goes to the primary; 0 means not at all.
-    read_your_writes_wait: Timeout = Some("0"), Live, Built;
     /// The zone in which this pooler runs: of the hosts of a database those of the same zone (`zones=`) are used first, and others only while none of these can be used. Empty: zones do not matter.
     zone: Text = Some(""), Live, Built;
 }

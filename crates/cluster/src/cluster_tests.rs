@@ -92,6 +92,8 @@ impl Play {
             self.cluster.handle(self.now, event, &mut out);
             for command in out {
                 match command {
+                    // Told with nearly each check; tried beside it (`replayed`).
+                    Command::Replayed(_) => {}
                     Command::Check(member) => {
                         self.checks += 1;
                         let outcome = self.answers[member].clone();

@@ -147,7 +147,7 @@ mod tests {
         positions.has_no_primary();
         assert_eq!(look(&mut positions, &[("b", 150), ("c", 150)]), None, "what they had they have");
         positions.primary_at(1, 2, Time(20), 160);
-        assert_eq!(look(&mut positions, &[("c", 150)]), None, "it had that before");
+        assert_eq!(look(&mut positions, &[("c", 150)]), Some(vec![(10, 100)]), "it had that before");
         assert_eq!(look(&mut positions, &[("c", 170)]), Some(vec![(20, 160)]));
         assert_eq!(look(&mut positions, &[]), Some(vec![]), "it does not answer any more");
     }

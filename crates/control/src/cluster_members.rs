@@ -89,6 +89,7 @@ mod tests {
                         answer: Ok(AgentAnswer { members, holds_lock: agent == 0, ..AgentAnswer::default() }),
                     }
                 }
+                Command::AskSlots(member) => Event::SlotsTold { member, slots: Some(Vec::new()) },
                 other => panic!("{other:?}"),
             };
             test.happens(crate::Event::Cluster { id: task.id, event });

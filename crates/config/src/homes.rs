@@ -10,6 +10,7 @@ use std::sync::Arc;
 use base::WorkerId;
 
 use crate::catalog::Settings;
+use crate::database::REPLICAS;
 
 /// The homes of all databases.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +72,8 @@ impl Homes {
     pub fn home_of(&self, database: &str) -> WorkerId {
         // The low half of the hash alone depends too much on the last bits of the name's bytes.
         let mixed = |hash: u64| hash ^ (hash >> 32);
+        // The replicas of a database are where it is.
+        let database = database.strip_suffix(REPLICAS).unwrap_or(database);
         let by_name = || WorkerId(u8::try_from(mixed(hash(database)) % u64::from(self.workers)).unwrap_or(0));
         self.assigned.get(database).copied().unwrap_or_else(by_name)
     }
@@ -99,6 +102,14 @@ mod tests {
 
     fn homes(homes: &Homes, names: &[&str]) -> Vec<u8> {
         names.iter().map(|name| homes.home_of(name).0).collect()
+    }
+
+    #[test]
+    fn replicas_are_where_their_database_is() {
+        let homes = Homes::assign(&settings(&["a", "b", "c"]), 4, None);
+        for name in ["a", "b", "c", "made from the fallback"] {
+            assert_eq!(homes.home_of(&format!("{name}:replica")), homes.home_of(name), "{name}");
+        }
     }
 
     #[test]

@@ -175,18 +175,43 @@ pub(crate) fn a_read_outlives_its_replica(house: &House) {
     let pooler = routed(house, &[&one, &two], "automatic", "check_interval=0.1");
     let mut client = pooler.client("u", "rw");
     await_reads(&mut client, &two);
+    let mut other = pooler.client("u", "rw");
+    await_reads(&mut other, &two);
     client.ask("select slowly(2)");
-    two.await_running("postgres", "slowly");
+    let batch = [message::parse("", "select slowly(2)"), message::bind("", "", &[]), message::describe(b'P', "")];
+    other.peer.send(&[batch.concat(), message::execute("", 0), message::sync()].concat());
+    let at_work = "select count(*) from pg_stat_activity where state = 'active' and query like 'select slowly%'";
+    wait_until("both are at work there", LIMIT, || two.value(at_work) == "2");
     two.crash();
-    let answer = client.answer_within(LIMIT);
-    assert!(answer.errors.is_empty(), "{answer:?}\n{}", pooler.log());
-    assert_eq!(answer.value(), one.port().to_string());
+    for client in [&mut client, &mut other] {
+        let answer = client.answer_within(LIMIT);
+        assert!(answer.errors.is_empty(), "{answer:?}\n{}", pooler.log());
+        assert_eq!(answer.rows[0][0], Some(one.port().to_string()));
+    }
     for _ in 0..20 {
         assert_eq!(client.value("select port()"), one.port().to_string());
     }
     // It is used again when it is back.
     two.restart(&house.place);
     wait_until("the replica is read from again", LIMIT * 2, || client.value("select port()") == two.port().to_string());
+}
+
+pub(crate) fn requests_that_come_at_once_go_each_where_they_belong(house: &House) {
+    let (one, two) = pair(house);
+    one.query("create table t (a int)");
+    one.query(PORT);
+    let pooler = routed(house, &[&one, &two], "automatic", "check_interval=0.1");
+    let mut client = pooler.client("u", "rw");
+    await_reads(&mut client, &two);
+    for round in 1..=20 {
+        // A client that sends its next request at once would keep its server for a moment.
+        let texts = ["select port()", "insert into t values (1)", "select count(*) from t", "select port()"];
+        client.peer.send(&texts.map(message::query).concat());
+        let answers: Vec<_> = texts.iter().map(|_| client.answer()).collect();
+        assert!(answers.iter().all(|answer| answer.errors.is_empty()), "{answers:?}");
+        assert_eq!(answers[2].value(), round.to_string());
+    }
+    assert_eq!(one.value("select count(*) from t"), "20");
 }
 
 /// Random programs on a primary with two replicas, of which one stands still now and then, and the same on a primary alone.

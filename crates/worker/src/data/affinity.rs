@@ -44,7 +44,9 @@ impl<I: Io> Worker<I> {
         // loan sends it.
         let is_like_client =
             is_like(Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(&server.session, &ready.session));
-        if *is_listener || is_ending || !is_clean || !is_like_client {
+        // Where reads are routed, it is decided for each request who answers it.
+        let is_routed = ready.routing().is_some();
+        if *is_listener || is_ending || !is_clean || !is_like_client || is_routed {
             return false;
         }
         let Some(until) = server.affinity_hold.begin(&mut ready.hold_history, self.hands.now) else { return false };

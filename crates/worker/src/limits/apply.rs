@@ -42,8 +42,7 @@ impl<I: Io> Worker<I> {
                 place.mode = limits.mode;
                 place.ends_at_once = limits.mode == Mode::Transaction && place.home.is_none();
                 let routing = active.settings.read_routing(&entry, &user);
-                let is_new = std::mem::replace(&mut place.read_routing, routing) != routing;
-                if is_new {
+                if place.home.is_none() && std::mem::replace(&mut place.read_routing, routing) != routing {
                     routed.push((pool, routing != ReadRouting::Off));
                 }
                 place.pin_rules = std::rc::Rc::new(active.settings.pin_rules(&entry, &user));

@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
     /// this process listens.
     pub(crate) fn comes_listening(&mut self, client: ClientKey, channels: Vec<Box<str>>) {
         let Some(ready) = self.clients.ready_mut(client) else { return };
-        let database = self.registry.pool(ready.pool).map(|place| place.database);
+        let database = self.registry.pool(ready.home()).map(|place| place.database);
         let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
         ready
             .session
@@ -122,7 +122,7 @@ impl<I: Io> Worker<I> {
     /// to which the listener listens already. Then the client waits for the listener's answer.
     pub(crate) fn begin_listen_wait(&mut self, key: ClientKey, length: u32) -> bool {
         let Some(ready) = self.clients.ready(key) else { return false };
-        let Some(place) = self.registry.pool(ready.pool) else { return false };
+        let Some(place) = self.registry.pool(ready.home()) else { return false };
         let database = place.database as usize;
         // Databases without a listener end here.
         if self.registry.databases[database].listening.session.is_none() || !place.follows {
@@ -138,7 +138,7 @@ impl<I: Io> Worker<I> {
         let message = first.and_then(|bytes| bytes.get(..1 + length as usize));
         let Some((&frontend::QUERY, message)) = message.and_then(<[u8]>::split_first) else { return false };
         let Some((0, text)) = message.get(HEADER_BYTES - 1..).and_then(<[u8]>::split_last) else { return false };
-        let (pool, may_ask) = (ready.pool, !self.admin.is_resting() && !self.admin.is_going_down());
+        let (pool, may_ask) = (ready.home(), !self.admin.is_resting() && !self.admin.is_going_down());
         let dialect = self.texts.dialect(&ready.session.vars, &self.hands.active.tracked);
         let Some(listens) = route::listens(text, dialect).filter(|_| may_ask) else { return false };
         let listening = &self.registry.databases[database].listening;
@@ -173,7 +173,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_listen_wait(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
         let Some(ready) = self.clients.ready_mut(key) else { return };
         let wait = ready.listen_wait.take_if(|wait| number.is_none_or(|number| wait.number == number));
-        let (Some(wait), Some(place)) = (wait, self.registry.pool(ready.pool)) else { return };
+        let (Some(wait), Some(place)) = (wait, self.registry.pool(ready.home())) else { return };
         let database = place.database;
         let listening = &self.registry.databases[database as usize].listening;
         let losses = listening.losses;

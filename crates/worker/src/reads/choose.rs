@@ -124,6 +124,8 @@ impl<I: Io> Worker<I> {
         let pool = self.pool_for(database, &replicas, &user);
         if let Some(place) = self.registry.pool_mut(pool) {
             (place.home, place.ends_at_once) = (Some(home), false);
+            // Nobody is lent a server of replicas without having been asked what for.
+            place.read_routing = ReadRouting::Explicit;
         }
         if let Some(place) = self.registry.pool_mut(home) {
             place.replicas = Some(pool);
@@ -202,6 +204,9 @@ impl Ready {
 
     /// The requests of the client are routed from now on, or not any more.
     pub(crate) fn route_reads(&mut self, is_on: bool) {
+        if !self.is_reading() {
+            self.pool = self.home();
+        }
         match (self.routing(), is_on) {
             (None, true) => self.set_routing(Some(Routing::new(self.pool))),
             (Some(routing), false) if !routing.is_reading() => self.set_routing(None),

@@ -84,11 +84,12 @@ impl<I: Io> Worker<I> {
         self.search_ends(key, failure);
     }
 
-    /// What a failed search for a host means to the clients of replicas that are not to wait for one.
+    /// What a failed search for a host means to the clients of replicas that are not to wait for one: their database says so, or the
+    /// primary answers their reads instead.
     pub(super) fn for_want_of_a_replica(&self, key: ServerKey, failure: Failure) -> Failure {
-        let database = self.servers.get(key).map(|server| &self.registry.databases[server.database as usize]);
-        let entry = database.and_then(|place| place.entry.as_ref());
-        let refuses = entry.filter(|entry| entry.when_no_replica == WhenNoReplica::Refuse);
+        let Some(server) = self.servers.get(key) else { return failure };
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let refuses = entry.filter(|entry| entry.when_no_replica == WhenNoReplica::Refuse || server.is_replica());
         match refuses {
             Some(entry) if failure.kind == FailureKind::Passing => Failure {
                 kind: FailureKind::Refused,

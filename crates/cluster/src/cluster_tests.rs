@@ -15,6 +15,8 @@ struct Play {
     /// The answer of the store, if there is one.
     store: Result<StoreAnswer, Arc<str>>,
     slots: Vec<SlotLag>,
+    /// The replicas that may be read from.
+    replayed: Vec<String>,
     said: Vec<String>,
     checks: u32,
 }
@@ -69,7 +71,17 @@ impl Play {
         let answers = [primary(1, 500), replica(1, 500), replica(1, 400)];
         let cluster = Cluster::new(now, TERMS, places(5432), agents);
         let store = Err("connection refused".into());
-        Self { cluster, now, answers, views, store, slots: Vec::new(), said: Vec::new(), checks: 0 }
+        Self {
+            cluster,
+            now,
+            answers,
+            views,
+            store,
+            slots: Vec::new(),
+            replayed: Vec::new(),
+            said: Vec::new(),
+            checks: 0,
+        }
     }
 
     /// A cluster whose primary is known.
@@ -92,8 +104,9 @@ impl Play {
             self.cluster.handle(self.now, event, &mut out);
             for command in out {
                 match command {
-                    // Told with nearly each check; tried beside it (`replayed`).
-                    Command::Replayed(_) => {}
+                    Command::Replayed(replicas) => {
+                        self.replayed = replicas.iter().map(|replica| replica.host.to_string()).collect();
+                    }
                     Command::Check(member) => {
                         self.checks += 1;
                         let outcome = self.answers[member].clone();
@@ -767,6 +780,21 @@ fn the_slots_of_the_primary_are_known_while_there_is_one() {
     play.slots.clear();
     play.passes(3_000);
     assert!(play.cluster.slots().is_empty(), "those of the former primary say nothing of the new one");
+}
+
+/// A standby that has not followed a promotion may have replayed what the new primary has never had.
+#[test]
+fn a_replica_of_a_history_that_has_ended_is_not_read_from() {
+    let mut play = Play::steady(false);
+    play.answers[2] = replica(1, 500);
+    play.passes(3_000);
+    assert_eq!(play.replayed, ["b:5432", "c:5432"]);
+    play.answers = [refused(), primary(2, 600), replica(1, 700)];
+    play.passes(5_000);
+    assert!(play.replayed.is_empty(), "{:?}", play.replayed);
+    play.answers[2] = replica(2, 700);
+    play.passes(3_000);
+    assert_eq!(play.replayed, ["c:5432"]);
 }
 
 #[path = "cluster_store_tests.rs"]

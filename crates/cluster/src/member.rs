@@ -15,7 +15,7 @@ pub struct Report {
     pub in_recovery: bool,
     /// The identifier that all members of a cluster have in common (`pg_control_system`).
     pub system: u64,
-    /// Its timeline; of a standby that of its last restart point, which may be older.
+    /// Its timeline; of a standby that of its last restart point or of what it has written since, which may be older than what it replays.
     pub timeline: u32,
     /// The position in the write-ahead log up to which a primary has inserted, or a standby has replayed, in bytes.
     pub replayed: u64,

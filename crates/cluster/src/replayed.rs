@@ -31,7 +31,8 @@ pub(crate) struct Positions {
     of: Option<(usize, u32)>,
     /// When it was asked, and the position that it had written up to.
     marks: VecDeque<(Time, u64)>,
-    told: Vec<Replayed>,
+    /// `None` before anything was told.
+    told: Option<Vec<Replayed>>,
 }
 
 impl Positions {
@@ -64,10 +65,10 @@ impl Positions {
         replicas: impl Iterator<Item = (&'a Arc<str>, u64)>,
     ) -> Option<Vec<Replayed>> {
         let replayed: Vec<Replayed> = replicas.filter_map(|(host, position)| self.replayed(host, position)).collect();
-        if replayed == self.told {
+        if self.told.as_ref() == Some(&replayed) {
             return None;
         }
-        self.told.clone_from(&replayed);
+        self.told = Some(replayed.clone());
         Some(replayed)
     }
 
@@ -76,7 +77,7 @@ impl Positions {
         match mark {
             Some(&(since, position)) => Some(Replayed { host: Arc::clone(host), since, position }),
             // All marks are younger: what was found out before still holds for a replica of the same primary.
-            None => self.told.iter().find(|told| told.host == *host && told.position <= position).cloned(),
+            None => self.told.iter().flatten().find(|told| told.host == *host && told.position <= position).cloned(),
         }
     }
 }
@@ -94,9 +95,11 @@ impl Cluster {
         }
         let is_replica = |place: &usize| self.role_of(*place) == MemberRole::Replica;
         let replicas = (0..self.members.len()).filter(is_replica);
+        // A position on an older timeline may lie behind the point where the present one begins, and be of a history that has ended.
         let replicas = replicas.filter_map(|place| {
             let member = &self.members[place];
-            Some((member.name(), member.report()?.replayed))
+            let report = member.report().filter(|report| report.timeline >= self.timeline)?;
+            Some((member.name(), report.replayed))
         });
         let replicas: Vec<_> = replicas.collect();
         if let Some(replayed) = self.positions.replicas_at(replicas.into_iter()) {
@@ -125,7 +128,8 @@ mod tests {
     #[test]
     fn a_replica_has_what_the_primary_had_written_when_it_was_asked() {
         let mut positions = Positions::default();
-        assert_eq!(look(&mut positions, &[("b", 100)]), None, "nothing is known of the primary");
+        assert_eq!(look(&mut positions, &[("b", 100)]), Some(vec![]), "nothing is known of the primary");
+        assert_eq!(look(&mut positions, &[("b", 100)]), None);
         positions.primary_at(0, 1, Time(10), 100);
         assert_eq!(look(&mut positions, &[("b", 99), ("c", 100)]), Some(vec![(10, 100)]));
         positions.primary_at(0, 1, Time(20), 200);

@@ -240,7 +240,7 @@ fn read(row: &SimpleQueryRow) -> Option<Report> {
 /// may stay unflushed for long.
 const STATE: &str = "\
 SELECT r, (pg_catalog.pg_control_system()).system_identifier, \
-CASE WHEN r THEN (pg_catalog.pg_control_checkpoint()).timeline_id \
+CASE WHEN r THEN greatest((pg_catalog.pg_control_checkpoint()).timeline_id, (pg_catalog.pg_control_recovery()).min_recovery_end_timeline) \
 ELSE ('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::int END, \
 (CASE WHEN r THEN coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0') ELSE pg_catalog.pg_current_wal_insert_lsn() END - '0/0'::pg_lsn), \
 (CASE WHEN r THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn(), '0/0') \

@@ -367,11 +367,12 @@ pub(crate) fn a_storm_is_bounded_and_counted(house: &House) {
         let count: usize = tag.strip_prefix("TRACE ").and_then(|count| count.parse().ok()).expect("a number");
         // 100 in 50 ms, however long that took.
         let most = 100 * (begun.elapsed().as_millis() / 50 + 2) as usize;
-        assert!((1..=most).contains(&count), "{tag}, at most {most}");
+        assert!(count <= most, "{tag}, at most {most}");
         let dropped =
             told.iter().filter(|line| line.ends_with("happenings more than can be told were dropped")).count();
         assert_eq!(told.len(), count + dropped + 2, "the first line and the last tell of nothing that happens");
-        if dropped > 0 {
+        // A trace may end before the first letter of the worker has come, which waits for up to 50 ms.
+        if dropped > 0 && count > 0 {
             assert!(told.last().expect("a line").ends_with("happenings were dropped"), "{told:#?}");
             return;
         }

@@ -44,6 +44,14 @@ pub fn is_of_one_statement(bytes: &[u8]) -> bool {
     is_one_request(bytes) && messages(bytes).filter(|(_, kind, _)| *kind == frontend::BIND).count() <= 1
 }
 
+/// A request of these messages, each with its kind and body.
+#[cfg(test)]
+pub(crate) fn request_of(messages: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    messages.iter().for_each(|(kind, body)| wire::write::message(&mut out, *kind, |out| out.extend_from_slice(body)));
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use wire::write;

@@ -109,16 +109,9 @@ fn described(body: &[u8]) -> Option<&[u8]> {
 mod tests {
     use std::rc::Rc;
 
-    use wire::write;
-
     use super::*;
+    use crate::request::request_of as request;
     use crate::vars::{Tracked, Vars};
-
-    fn request(messages: &[(u8, &[u8])]) -> Vec<u8> {
-        let mut out = Vec::new();
-        messages.iter().for_each(|(kind, body)| write::message(&mut out, *kind, |out| out.extend_from_slice(body)));
-        out
-    }
 
     fn says(messages: &[(u8, &[u8])]) -> Option<(Reads, bool)> {
         let client = ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));

@@ -236,15 +236,8 @@ const BYTES_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests {
-    use wire::write;
-
     use super::*;
-
-    fn request(messages: &[(u8, &[u8])]) -> Vec<u8> {
-        let mut out = Vec::new();
-        messages.iter().for_each(|(kind, body)| write::message(&mut out, *kind, |out| out.extend_from_slice(body)));
-        out
-    }
+    use crate::request::request_of as request;
 
     #[test]
     fn a_request_is_said_again_from_where_it_uses_a_plan() {

@@ -50,6 +50,6 @@ pub use network::NetworkList;
 pub use otlp::OtlpHeaders;
 pub use peer::Peer;
 pub use rate_limit::{reference as rate_limits_reference, written_filter};
-pub use replica_terms::WhenNoReplica;
+pub use replica_terms::{WhenNoReplica, byte_count};
 pub use resolv::NameServers;
 pub use user::UserSettings;

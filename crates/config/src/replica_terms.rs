@@ -31,7 +31,7 @@ impl Words for WhenNoReplica {
 /// Takes the value of `max_lag=` or `max_lag_time=`.
 pub(crate) fn set_limit(limit: &mut LagLimit, key: &str, value: &str) -> Result<(), Wrong> {
     if key == "max_lag" {
-        limit.bytes = Some(bytes(value).filter(|most| *most > 0).ok_or_else(|| {
+        limit.bytes = Some(byte_count(value).filter(|most| *most > 0).ok_or_else(|| {
             Wrong::new(format!("invalid {key}: {value} (expected bytes, or a number with kB, MB or GB, such as 16MB)"))
         })?);
     } else {
@@ -42,10 +42,12 @@ pub(crate) fn set_limit(limit: &mut LagLimit, key: &str, value: &str) -> Result<
     Ok(())
 }
 
-/// Bytes with PostgreSQL's units.
-fn bytes(text: &str) -> Option<u64> {
+/// Parses a number of bytes with PostgreSQL's units, as Patroni does: `1048576`, `16MB`.
+#[must_use]
+pub fn byte_count(text: &str) -> Option<u64> {
+    let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit = match &text[end..] {
+    let unit = match text[end..].trim() {
         "" | "B" => 1,
         "kB" => 1 << 10,
         "MB" => 1 << 20,
@@ -65,6 +67,24 @@ mod tests {
     fn limit(key: &str, value: &str) -> Result<LagLimit, String> {
         let mut limit = LagLimit::default();
         set_limit(&mut limit, key, value).map(|()| limit).map_err(|wrong| wrong.text)
+    }
+
+    #[test]
+    fn bytes_are_counted_as_patroni_counts_them() {
+        for (text, read) in [
+            ("0", Some(0)),
+            ("1048576", Some(1 << 20)),
+            ("16kB", Some(16 << 10)),
+            ("10 MB", Some(10 << 20)),
+            ("1GB", Some(1 << 30)),
+            ("", None),
+            ("MB", None),
+            ("-1", None),
+            ("1 mile", None),
+            ("99999999999GB", None),
+        ] {
+            assert_eq!(byte_count(text), read, "{text:?}");
+        }
     }
 
     #[test]

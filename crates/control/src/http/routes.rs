@@ -71,25 +71,11 @@ async fn primary(State(questions): HttpQuestions, Query(wanted): Query<Where>) -
 }
 
 async fn replica(State(questions): HttpQuestions, Query(wanted): Query<Where>) -> Response {
-    let lag_max = wanted.lag.as_deref().map(bytes);
+    let lag_max = wanted.lag.as_deref().map(config::byte_count);
     match lag_max {
         Some(None) => respond(HttpAnswer::words(400, "lag= takes bytes, or a number with kB, MB or GB")),
         lag_max => ask(&questions, HttpQuestion::Replica { cluster: wanted.cluster, lag_max: lag_max.flatten() }).await,
     }
-}
-
-/// Parses a number of bytes as Patroni does: `1048576`, `16MB`.
-fn bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit = match text[end..].trim() {
-        "" | "B" => 1,
-        "kB" => 1 << 10,
-        "MB" => 1 << 20,
-        "GB" => 1 << 30,
-        _ => return None,
-    };
-    text[..end].parse::<u64>().ok()?.checked_mul(unit)
 }
 
 async fn page() -> Response {
@@ -198,26 +184,3 @@ pub(crate) const FOR_BROWSERS: [(HeaderName, HeaderValue); 5] = [
         ),
     ),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lag_is_read_as_patroni_reads_it() {
-        for (text, read) in [
-            ("0", Some(0)),
-            ("1048576", Some(1 << 20)),
-            ("16kB", Some(16 << 10)),
-            ("10 MB", Some(10 << 20)),
-            ("1GB", Some(1 << 30)),
-            ("", None),
-            ("MB", None),
-            ("-1", None),
-            ("1 mile", None),
-            ("99999999999GB", None),
-        ] {
-            assert_eq!(bytes(text), read, "{text:?}");
-        }
-    }
-}

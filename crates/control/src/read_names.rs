@@ -24,9 +24,9 @@ pub(crate) struct ReadNamesQuestions {
 impl<S> Control<S> {
     /// A worker asks for the names of a database.
     pub(crate) fn ask_read_names(&mut self, from: WorkerId, database: Arc<str>, creations: u64) {
-        let Some(entry) = self.hands.active.settings.database(&database) else { return };
-        let asked = ReadNamesAsked { from, database, dbname: Arc::clone(&entry.dbname), creations };
-        self.read_names.waiting.push_back(asked);
+        let entry = self.hands.active.settings.database(&database);
+        let dbname = entry.map_or_else(|| Arc::clone(&database), |entry| Arc::clone(&entry.dbname));
+        self.read_names.waiting.push_back(ReadNamesAsked { from, database, dbname, creations });
     }
 
     /// Returns the next question for the names of a database; [`crate::Event::ReadNames`] must follow.

@@ -1,6 +1,6 @@
 //! What is known of the names of a database, and when it is asked for.
 //!
-//! Always true: what is known is not older than [`KNOWN_MAX`], and no function or view has been made through this process since it was
+//! Always true: there is one question at a time for a database; what is known is not older than [`KNOWN_MAX`], and no function or view has been made through this process since it was
 //! asked for, as far as texts tell.
 //! Not here: the question (`control::clusters`).
 
@@ -22,7 +22,9 @@ pub(crate) struct KnownNames {
     number: u64,
     /// How often functions had been created when it was asked, and when that was.
     creations: u64,
+    /// When it was asked last, and whether the answer is still to come.
     asked: Option<Time>,
+    is_asked: bool,
     answered_for: Option<Time>,
 }
 
@@ -38,9 +40,9 @@ impl KnownNames {
     fn is_due(&mut self, now: Time, creations: u64) -> bool {
         let is_stale = self.names.is_none() || self.creations != creations;
         let every = if is_stale { AGAIN } else { RENEWED };
-        let is_due = self.asked.is_none_or(|asked| now.since(asked) >= every);
+        let is_due = !self.is_asked && self.asked.is_none_or(|asked| now.since(asked) >= every);
         if is_due {
-            self.asked = Some(now);
+            (self.asked, self.is_asked) = (Some(now), true);
         }
         is_due
     }
@@ -48,7 +50,7 @@ impl KnownNames {
     /// The answer.
     fn are(&mut self, names: Option<Arc<ReadNames>>, creations: u64, number: u64) {
         (self.names, self.creations, self.number) = (names, creations, number);
-        self.answered_for = self.asked;
+        (self.answered_for, self.is_asked) = (self.asked, false);
     }
 
     /// The names and their number, for a text that is to be read.
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn names_are_asked_for_again_before_they_are_too_old() {
         let mut known = KnownNames::default();
-        assert!(known.is_due(at(100), 0) && !known.is_due(at(100), 0));
+        assert!(known.is_due(at(100), 0) && !known.is_due(at(110), 0), "one question at a time");
         assert!(known.reliable(at(100), 0).is_none());
         known.are(Some(Arc::default()), 0, 1);
         assert!(known.reliable(at(160), 0).is_some() && known.reliable(at(161), 0).is_none());

@@ -214,6 +214,55 @@ pub(crate) fn requests_that_come_at_once_go_each_where_they_belong(house: &House
     assert_eq!(one.value("select count(*) from t"), "20");
 }
 
+pub(crate) fn what_was_written_before_reads_were_routed_is_read_as_well(house: &House) {
+    let (one, two) = pair(house);
+    one.query("create table t (a int)");
+    one.query("insert into t values (0)");
+    wait_until("the table is there", LIMIT, || two.value("select to_regclass('t') is not null") == "t");
+    wait_until("the row is there", LIMIT, || two.value("select count(*) from t") == "1");
+    let line = "other = cluster=main dbname=postgres read_routing=automatic";
+    let pooler = start(house, &[&one, &two], "", |ini: Ini| ini.database(line));
+    await_primary(&pooler, &one);
+    let (mut client, mut other) = (pooler.client("u", "rw"), pooler.client("u", "other"));
+    let is_read_from = || counted(&pooler, "other:replica") > 0;
+    wait_until("the replica is read from", LIMIT, || other.value("select a from t") == "0" && is_read_from());
+    two.query("select pg_wal_replay_pause()");
+    client.run("update t set a = 1");
+    pooler.console("SET read_routing = automatic");
+    wait_until("a new client reads what is old", LIMIT, || pooler.client("u", "rw").value("select a from t") == "0");
+    assert_eq!(client.value("select a from t"), "1");
+    two.query("select pg_wal_replay_resume()");
+}
+
+/// The request that comes after one whose replica was lost is looked at like any other: it may write.
+pub(crate) fn a_write_behind_a_read_that_has_lost_its_replica_is_read(house: &House) {
+    let (one, two) = pair(house);
+    one.query("create table t (a int)");
+    one.query("insert into t values (0)");
+    one.query("create function slowly(int) returns int language plpgsql stable as 'begin perform pg_sleep($1); return inet_server_port(); end'");
+    one.query(PORT);
+    let three = one.standby(&house.place);
+    wait_until("the second replica has the table", LIMIT, || three.value("select to_regclass('t') is not null") == "t");
+    let pooler = routed(house, &[&one, &two, &three], "automatic", "check_interval=0.1");
+    let mut client = pooler.client("u", "rw");
+    wait_until("reads go to a replica", LIMIT, || client.value("select port()") != one.port().to_string());
+    client.ask("select slowly(2)");
+    let at_work = "select count(*) from pg_stat_activity where state = 'active' and query like 'select slowly%'";
+    let mut replicas = [two, three];
+    wait_until("a replica is at work", LIMIT, || replicas.iter().any(|replica| replica.value(at_work) == "1"));
+    replicas.sort_by_key(|replica| replica.value(at_work));
+    let [other, lost] = &mut replicas;
+    other.query("select pg_wal_replay_pause()");
+    lost.crash();
+    assert!(client.answer_within(LIMIT).errors.is_empty());
+    client.run("update t set a = 1");
+    let until = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < until {
+        assert_eq!(client.value("select a from t"), "1");
+    }
+    other.query("select pg_wal_replay_resume()");
+}
+
 /// Random programs on a primary with two replicas, of which one stands still now and then, and the same on a primary alone.
 pub(crate) fn routed_reads_are_answered_as_by_a_primary_alone(house: &House) {
     let (one, two) = pair(house);

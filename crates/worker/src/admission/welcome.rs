@@ -231,7 +231,7 @@ impl<I: Io> Worker<I> {
         }
         let place = self.registry.pool(pool);
         let is_routed = place.is_some_and(|place| place.read_routing != ReadRouting::Off);
-        ready.route_reads(is_routed && !is_own && replication.is_none());
+        ready.route_reads(is_routed && !is_own && replication.is_none(), None);
         let ready = ClientStage::Ready(ready);
         let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
         client.answered = self.hands.now;

@@ -264,7 +264,8 @@ impl<I: Io> Worker<I> {
             }
         }
         let place = pool.and_then(|pool| self.registry.pool(pool));
-        ready.route_reads(place.is_some_and(|place| place.read_routing != ReadRouting::Off));
+        let is_routed = place.is_some_and(|place| place.read_routing != ReadRouting::Off);
+        ready.route_reads(is_routed, Some(self.hands.now));
         ready.session.fate = packed.fate;
         ready.is_notified = packed.is_notified;
         ready.skips = packed.skips;

@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
                 let ClientStage::Ready(ready) = &mut client.stage else { continue };
                 let home = ready.home();
                 if let Some((_, is_on)) = routed.iter().find(|(pool, _)| *pool == home) {
-                    ready.route_reads(*is_on && !client.is_own);
+                    ready.route_reads(*is_on && !client.is_own, Some(self.hands.now));
                 }
             }
         }

@@ -34,15 +34,11 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
         let Some(routing) = ready.routing_mut() else { return };
         routing.asks(*answered);
-        if routing.is_sent_home() {
-            routing.goes_to_primary(false);
-            return;
-        }
-        let home = routing.home();
+        let (home, is_sent_home) = (routing.home(), routing.is_sent_home());
         let way = self.way_of_request(key).unwrap_or(Way::Primary { may_write: true });
         let replicas = match &way {
-            Way::Replica { .. } => self.replicas_of(home),
-            Way::Primary { .. } => None,
+            Way::Replica { .. } if !is_sent_home => self.replicas_of(home),
+            _ => None,
         };
         let Some(ready) = self.clients.ready_mut(key) else { return };
         let Some(routing) = ready.routing_mut() else { return };
@@ -202,13 +198,13 @@ impl Ready {
         }
     }
 
-    /// The requests of the client are routed from now on, or not any more.
-    pub(crate) fn route_reads(&mut self, is_on: bool) {
+    /// The requests of the client are routed from now on, or not any more. It may have written until `wrote_at`, which nobody has seen.
+    pub(crate) fn route_reads(&mut self, is_on: bool, wrote_at: Option<Time>) {
         if !self.is_reading() {
             self.pool = self.home();
         }
         match (self.routing(), is_on) {
-            (None, true) => self.set_routing(Some(Routing::new(self.pool))),
+            (None, true) => self.set_routing(Some(Routing::new(self.pool, wrote_at))),
             (Some(routing), false) if !routing.is_reading() => self.set_routing(None),
             _ => {}
         }

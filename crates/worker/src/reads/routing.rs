@@ -19,7 +19,7 @@ pub(crate) struct Routing {
     may_have_written: bool,
     /// When the last such request had been answered.
     wrote_at: Option<Time>,
-    /// The next request goes to the primary, whatever it says: a replica has refused it.
+    /// The next request is one that a replica has refused: if it is a read, it goes to the primary.
     goes_home: bool,
     /// The request that a replica is to answer.
     pub(super) read: Option<Read>,
@@ -37,8 +37,9 @@ pub(crate) struct Read {
 }
 
 impl Routing {
-    pub(crate) fn new(home: PoolKey) -> Self {
-        Self { home, may_have_written: false, wrote_at: None, goes_home: false, read: None }
+    /// The client may have written until `wrote_at`.
+    pub(crate) fn new(home: PoolKey, wrote_at: Option<Time>) -> Self {
+        Self { home, may_have_written: false, wrote_at, goes_home: false, read: None }
     }
 
     /// The pool of the primary.
@@ -64,16 +65,21 @@ impl Routing {
         self.may_have_written |= may_write;
     }
 
-    /// Whether the next request goes to the primary because a replica has refused it; asked once.
+    /// Whether a replica has refused the next request, so that the primary is to read for it; asked once.
     pub(super) fn is_sent_home(&mut self) -> bool {
         std::mem::take(&mut self.goes_home)
     }
 
-    /// The request that a replica has refused goes to the primary.
+    /// Takes back the request that a replica has refused: it goes to the primary when it is looked at again.
     pub(super) fn send_home(&mut self) -> Option<Box<[u8]>> {
-        let request = self.read.take()?.request;
+        let request = self.take_back();
         self.goes_home = request.is_some();
         request
+    }
+
+    /// Takes back the request that a replica was to answer.
+    pub(super) fn take_back(&mut self) -> Option<Box<[u8]>> {
+        self.read.take()?.request
     }
 
     /// Whether a replica has replayed all that the client has written.
@@ -94,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_a_client_has_written_it_reads() {
-        let mut routing = Routing::new(Key::first(0));
+        let mut routing = Routing::new(Key::first(0), None);
         routing.asks(Time(5));
         assert!(routing.may_read(&replayed(0)), "it has written nothing");
         routing.goes_to_primary(true);
@@ -107,11 +113,19 @@ mod tests {
 
     #[test]
     fn a_refused_read_goes_to_the_primary_once() {
-        let mut routing = Routing::new(Key::first(0));
+        let mut routing = Routing::new(Key::first(0), None);
         routing.read = Some(Read { request: Some(b"Q"[..].into()), outlives_server: true, withheld: None });
         assert_eq!(routing.send_home().as_deref(), Some(&b"Q"[..]));
         assert!(!routing.is_reading() && routing.is_sent_home() && !routing.is_sent_home());
         routing.read = Some(Read { request: None, outlives_server: false, withheld: None });
         assert!(routing.send_home().is_none() && !routing.is_sent_home());
+        routing.read = Some(Read { request: Some(b"Q"[..].into()), outlives_server: true, withheld: None });
+        assert!(routing.take_back().is_some() && !routing.is_sent_home(), "the primary has been asked already");
+    }
+
+    #[test]
+    fn what_was_written_before_anybody_looked_is_read_as_well() {
+        let routing = Routing::new(Key::first(0), Some(Time(10)));
+        assert!(!routing.may_read(&replayed(9)) && routing.may_read(&replayed(10)));
     }
 }

@@ -37,11 +37,16 @@ pub(crate) fn give_or_withhold<I: Io>(io: &mut I, conn: Conn, withheld: &mut Opt
         None => false,
     };
     let Some(kept) = withheld.take_if(|_| is_given) else { return false };
-    for chunk in kept.into_chunks() {
+    give(io, conn, kept);
+    true
+}
+
+/// Gives a client all that was withheld from it.
+fn give<I: Io>(io: &mut I, conn: Conn, withheld: Withheld) {
+    for chunk in withheld.into_chunks() {
         let chunk = unpinned_for(io, conn, chunk);
         io.send(conn, chunk);
     }
-    true
 }
 
 impl<I: Io> Worker<I> {
@@ -68,9 +73,7 @@ impl<I: Io> Worker<I> {
             _ => None,
         };
         let Some(request) = request else {
-            for chunk in withheld.into_chunks() {
-                self.hands.io.send(conn, chunk);
-            }
+            give(&mut self.hands.io, conn, withheld);
             return;
         };
         ready.held.get_or_insert_default().push_front(Chunk::Own(request));
@@ -85,19 +88,19 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), conn, .. }) = self.clients.get_mut(client) else { return };
         let conn = *conn;
         let Some(withheld) = ready.withheld().and_then(Option::take) else { return };
-        for chunk in withheld.into_chunks() {
-            self.hands.io.send(conn, chunk);
-        }
+        give(&mut self.hands.io, conn, withheld);
     }
 
     /// A replica is lost while it works on a read. Returns whether the primary is asked instead.
     pub(crate) fn survives_replica(&mut self, server_key: ServerKey, client_key: ClientKey, why: &str) -> bool {
+        // Who has asked for the end of the request does not get it begun once more.
+        let was_cancelled = self.servers.get(server_key).is_none_or(|server| server.session.cancels_sent > 0);
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let Some(read) = ready.routing().and_then(|routing| routing.read.as_ref()) else { return false };
-        if !read.outlives_server || read.withheld.is_none() || ready.is_marked() {
+        if was_cancelled || !read.outlives_server || read.withheld.is_none() || ready.is_marked() {
             return false;
         }
-        let request = ready.routing_mut().and_then(Routing::send_home);
+        let request = ready.routing_mut().and_then(Routing::take_back);
         let Some(request) = request else { return false };
         self.lose_server(server_key, Closed::Lost, why);
         let now = self.hands.now;

@@ -130,9 +130,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn lose_to_cancel(&mut self, key: ServerKey, why: &str) {
         let Some(server) = self.servers.get(key) else { return };
         let client = server.client();
+        let fault = self.loss_in_the_middle(key);
         self.lose_server(key, Closed::Dirty, why);
         if let Some(client) = client {
-            self.fail_client(client, &Fault::ServerCrashed);
+            self.fail_client(client, &fault);
         }
     }
 

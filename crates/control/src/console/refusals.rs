@@ -121,6 +121,11 @@ const CATALOG: &[Entry] = &[
         "PAUSE was ended by {what}",
         "`RESUME`, or the time given in `PAUSE ... FOR`, has ended the pause before it was complete.",
     ),
+    entry(
+        "57014",
+        "HOLD was ended by {what}",
+        "`RELEASE`, or the time of the hold, has ended it before all servers were free.",
+    ),
     entry("22023", "PAUSE cannot last \"{text}\"", "What follows `FOR` is no number of seconds from 1 to 86400."),
     entry("57014", "SUSPEND was ended by {whom}", "The suspension was ended before it was complete."),
     entry(

@@ -9,6 +9,7 @@
 mod app;
 mod checks;
 mod faults;
+mod members;
 mod plan;
 mod postgres;
 mod sim;
@@ -17,7 +18,7 @@ mod story;
 mod world;
 
 pub use checks::witness::Charge;
-pub use story::{Outcome, Teller, keep_panics, verifies};
+pub use story::{Outcome, Teller, has_cluster, keep_panics, verifies};
 
 /// Returns the message that begins at `at`, once it is complete: its type, its body, and where the next one begins.
 fn message_at(input: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {

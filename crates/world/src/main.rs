@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use lexopt::prelude::*;
-use world::{Outcome, Teller, keep_panics, verifies};
+use world::{Outcome, Teller, has_cluster, keep_panics, verifies};
 
 /// A simulated day allocates all the time, and the results do not depend on where.
 #[global_allocator]
@@ -28,6 +28,7 @@ struct Options {
     is_whole: bool,
     is_planted: bool,
     is_verified: bool,
+    has_clusters: bool,
     compares: bool,
     only: String,
     known: Vec<u64>,
@@ -40,11 +41,13 @@ struct Options {
 const USAGE: &str = "\
 world [--seeds N] [--from S] [--threads T]    tells the stories of N seeds from S on
 world --verified [--seeds N] [--from S]       of these only the seeds in which servers are asked what is known of them
+world --clusters [--seeds N] [--from S]       of these only the seeds whose hosts are members of a cluster
 world --both-ways [--seeds N] [--from S]      tells each twice, with the plain ways of transactions and without
                                               (needs the feature planted)
 world --known FILE                            tells those of the seeds that a file lists
 world --seed S [--moments M] [--whole]        tells one story, shortened if it is bad unless --whole is given
-world --planted [--from S] [--only BUG]       plants each bug in turn and looks which seed catches it
+world --planted [--from S] [--only BUG] [--clusters]
+                                              plants each bug in turn and looks which seed catches it
                                               (needs the feature planted)
 world --planted --recorded FILE               the same, and first with the seed that the file has for the bug
 world --planted --record FILE                 writes the seeds that caught them
@@ -60,6 +63,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
         is_whole: false,
         is_planted: false,
         is_verified: false,
+        has_clusters: false,
         compares: false,
         only: String::new(),
         known: Vec::new(),
@@ -76,6 +80,7 @@ fn options() -> Result<Option<Options>, lexopt::Error> {
             Long("threads") => options.threads = words.value()?.parse()?,
             Long("whole") => options.is_whole = true,
             Long("verified") => options.is_verified = true,
+            Long("clusters") => options.has_clusters = true,
             Long("both-ways") => options.compares = true,
             Long("planted") => options.is_planted = true,
             Long("only") => options.only = words.value()?.parse()?,
@@ -123,7 +128,9 @@ fn main() -> ExitCode {
         None if !options.known.is_empty() => many(&options, &options.known),
         None => {
             let seeds = options.from..options.from + options.count;
-            many(&options, &seeds.filter(|seed| !options.is_verified || verifies(*seed)).collect::<Vec<_>>())
+            let is_meant =
+                |seed: &u64| (!options.is_verified || verifies(*seed)) && (!options.has_clusters || has_cluster(*seed));
+            many(&options, &seeds.filter(is_meant).collect::<Vec<_>>())
         }
     }
 }
@@ -137,7 +144,7 @@ fn planted(options: &Options) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (exit, seeds) = planted::catch_all(&options.only, options.from, options.threads, &recorded);
+    let (exit, seeds) = planted::catch_all(options, &recorded);
     match options.record.as_ref().map_or(Ok(()), |path| std::fs::write(path, seeds)) {
         Ok(()) => exit,
         Err(error) => {

@@ -9,7 +9,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::planted::{Planted, plant};
-use world::{Charge, Teller};
+use world::{Charge, Teller, has_cluster};
+
+use crate::Options;
 
 /// A bug counts as not caught after so many seeds.
 const SEEDS_MAX: u64 = 5000;
@@ -38,16 +40,17 @@ pub(crate) fn recorded(text: &str) -> Result<Recorded, String> {
 
 /// Plants each bug and runs seeds until one is bad, the bug's recorded seed first. Then looks for a bug that is first
 /// seen by each checker that was never the first. Returns the exit code and the text of a file of recorded seeds.
-pub(crate) fn catch_all(only: &str, from: u64, threads: u64, recorded: &Recorded) -> (ExitCode, String) {
+pub(crate) fn catch_all(options: &Options, recorded: &Recorded) -> (ExitCode, String) {
+    let search = Search { from: options.from, threads: options.threads, has_clusters: options.has_clusters };
     let (mut counts, mut used, mut free, mut text) = (Vec::new(), BTreeSet::new(), Vec::new(), HEAD.to_owned());
-    let bugs: Vec<Planted> = Planted::ALL.into_iter().filter(|bug| bug.name().contains(only)).collect();
+    let bugs: Vec<Planted> = Planted::ALL.into_iter().filter(|bug| bug.name().contains(&options.only)).collect();
     for &bug in &bugs {
         let known = recorded.get(bug.name()).copied();
         let at_once = known.and_then(|seed| catch_in(bug, seed));
         if let (Some(seed), None) = (known, &at_once) {
             println!("{:<32} seed {seed} shows it no longer: searched for anew", bug.name());
         }
-        match at_once.or_else(|| catch(bug, None, from, SEEDS_MAX, threads)) {
+        match at_once.or_else(|| catch(bug, None, SEEDS_MAX, search)) {
             Some(caught) => {
                 println!("{:<32} {:>5} seeds  {caught}", bug.name(), caught.seeds);
                 text.push_str(&format!("{} {}\n", bug.name(), caught.seed));
@@ -63,7 +66,7 @@ pub(crate) fn catch_all(only: &str, from: u64, threads: u64, recorded: &Recorded
     let is_whole = bugs.len() == Planted::ALL.len();
     let idle: Vec<Charge> = Charge::ALL.into_iter().filter(|charge| is_whole && !used.contains(charge)).collect();
     let idle: Vec<String> =
-        idle.into_iter().filter(|&charge| !is_of_use(charge, from, threads)).map(|charge| charge.to_string()).collect();
+        idle.into_iter().filter(|&charge| !is_of_use(charge, search)).map(|charge| charge.to_string()).collect();
     counts.sort_unstable();
     let median = counts.get(counts.len() / 2).copied().unwrap_or_default();
     println!("{} of {} bugs caught, median {median} seeds", counts.len(), bugs.len());
@@ -75,14 +78,22 @@ pub(crate) fn catch_all(only: &str, from: u64, threads: u64, recorded: &Recorded
 }
 
 /// Returns whether this checker is the first to see some bug in some seed.
-fn is_of_use(charge: Charge, from: u64, threads: u64) -> bool {
+fn is_of_use(charge: Charge, search: Search) -> bool {
     Planted::ALL.into_iter().any(|bug| {
-        let caught = catch(bug, Some(charge), from, SEEDS_OF_A_CHECKER, threads);
+        let caught = catch(bug, Some(charge), SEEDS_OF_A_CHECKER, search);
         if let Some(caught) = &caught {
             println!("{charge} is the first to see {} within {} seeds: {caught}", bug.name(), caught.seeds);
         }
         caught.is_some()
     })
+}
+
+/// Which seeds are tried.
+#[derive(Clone, Copy)]
+struct Search {
+    from: u64,
+    threads: u64,
+    has_clusters: bool,
 }
 
 /// How a bug was caught.
@@ -114,7 +125,8 @@ fn catch_in(bug: Planted, seed: u64) -> Option<Caught> {
 }
 
 /// Plants a bug and runs seeds until one is bad, by the charge `wanted` if that is given.
-fn catch(bug: Planted, wanted: Option<Charge>, from: u64, most: u64, threads: u64) -> Option<Caught> {
+fn catch(bug: Planted, wanted: Option<Charge>, most: u64, search: Search) -> Option<Caught> {
+    let Search { from, threads, has_clusters } = search;
     plant(Some(bug));
     let (next, is_caught, first) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None::<Caught>));
     std::thread::scope(|scope| {
@@ -125,6 +137,9 @@ fn catch(bug: Planted, wanted: Option<Charge>, from: u64, most: u64, threads: u6
                     let seeds = next.fetch_add(1, Ordering::Relaxed) + 1;
                     if seeds > most || is_caught.load(Ordering::Relaxed) {
                         return;
+                    }
+                    if has_clusters && !has_cluster(from + seeds - 1) {
+                        continue;
                     }
                     let Some((charge, text)) = teller.tell(from + seeds - 1, 0).accusation else { continue };
                     if wanted.is_some_and(|wanted| wanted != charge) {

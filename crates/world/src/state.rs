@@ -23,6 +23,7 @@ use crate::checks::witness::Witness;
 use crate::faults::evict::Evicted;
 use crate::faults::operator::Operator;
 use crate::faults::peers::Peers;
+use crate::members::Members;
 use crate::plan::Plan;
 use crate::plan::fault::{Command, What};
 use crate::postgres::Postgres;
@@ -62,6 +63,8 @@ pub(crate) struct World {
     pub(crate) evicted: Evicted,
     pub(crate) archive: Archive,
     pub(crate) own_clients: OwnClients,
+    /// The cluster, if there is one.
+    pub(crate) members: Option<Members>,
     pub(crate) fairness: Fairness,
     /// When the clock last jumped.
     pub(crate) jumped: Time,

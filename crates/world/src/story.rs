@@ -9,7 +9,7 @@ use std::panic::{self, AssertUnwindSafe};
 use reactor::Buffers;
 
 use crate::checks::witness::{Charge, Witness};
-use crate::plan::Plan;
+use crate::plan::{Plan, clusters};
 use crate::state::World;
 
 /// The result of a world.
@@ -152,6 +152,12 @@ impl Part {
 #[must_use]
 pub fn verifies(seed: u64) -> bool {
     Plan::draw(seed).shape.settings.contains_key("session_verify")
+}
+
+/// Returns whether the world of a seed has a cluster.
+#[must_use]
+pub fn has_cluster(seed: u64) -> bool {
+    clusters::is_drawn(seed)
 }
 
 /// From now on the message of a failed assertion is kept for the verdict and not printed.

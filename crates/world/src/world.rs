@@ -21,6 +21,7 @@ use crate::checks::witness::{Charge, Witness};
 use crate::faults::evict::Evicted;
 use crate::faults::operator::{Operator, secrets};
 use crate::faults::peers::Peers;
+use crate::members::Members;
 use crate::plan::Plan;
 use crate::plan::fault::What;
 use crate::plan::group::peer_at;
@@ -48,7 +49,9 @@ impl World {
         let control = disk.control(&active, posts_to(&(0..plan.workers), &mail), now, ids.clone());
         let thread = ControlThread::new(&plan, control);
         let witness = Witness::new(moments_max);
-        let postgres = Postgres::of(&plan, witness.board.clone());
+        let members = Members::of(&plan, Time(START));
+        let history = members.as_ref().map(|members| members.history.clone());
+        let postgres = Postgres::of(&plan, witness.board.clone(), history);
         let apps =
             plan.people.iter().map(|(number, person, habits)| App::new(&plan, *number, person.clone(), habits.clone()));
         let apps: Vec<App> = apps.collect();
@@ -63,6 +66,7 @@ impl World {
                     | What::AuthType { .. }
                     | What::SlowServers { .. }
                     | What::Trouble(_)
+                    | What::Cluster(_)
             )
         };
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
@@ -76,6 +80,7 @@ impl World {
             evicted: Evicted::default(),
             archive: Archive::new(&plan),
             own_clients: OwnClients::default(),
+            members,
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
             serving_workers: 0..0,
@@ -98,6 +103,7 @@ impl World {
         world.witness.now = Time(START);
         world.start_workers(world.plan.workers, buffers, false);
         world.begin();
+        world.begin_agents();
         world
     }
 
@@ -146,6 +152,9 @@ impl World {
         let event = net.agenda.next();
         self.witness.now = net.agenda.now();
         self.witness.board.borrow_mut().now = self.witness.now;
+        if let Some(members) = &self.members {
+            members.history.borrow_mut().now = self.witness.now;
+        }
         event
     }
 
@@ -187,12 +196,19 @@ impl World {
             Event::Fault { index } => {
                 let what = self.plan.faults[index as usize].1.what.clone();
                 self.begin_fault(&what);
+                if let What::Cluster(trouble) = &what {
+                    self.begin_cluster_trouble(index, trouble);
+                }
             }
             Event::Mended { index } => {
                 let what = self.plan.faults[index as usize].1.what.clone();
                 self.end_fault(&what);
+                if let What::Cluster(trouble) = &what {
+                    self.end_cluster_trouble(index, trouble);
+                }
             }
             Event::Peers(alarm) => self.peers_happen(alarm),
+            Event::Members(alarm) => self.members_happen(alarm),
             Event::Heals => self.heal(),
             Event::GoesDown { index } => self.go_down(self.plan.shutdowns[index as usize].1),
             Event::Look => {
@@ -319,6 +335,7 @@ impl World {
                                 self.checkers.client_ended(app, &ended, who, &mut self.archive, &mut self.witness);
                                 self.check_eviction(app, &ended);
                                 self.check_timer(app, &ended);
+                                self.check_doubt(app, &ended);
                             }
                         }
                     }

@@ -30,7 +30,7 @@ pub struct ClusterTask {
     pub id: MachineId,
     pub(super) cluster: Arc<config::Cluster>,
     /// What is to be done: a question, or a step of a switchover.
-    pub(crate) command: Command,
+    pub command: Command,
 }
 
 /// The open connections over which hosts are checked, and what connecting needs.

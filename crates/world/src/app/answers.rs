@@ -194,6 +194,7 @@ impl App {
         if self.belief.zone == NOWHERE && !was_aborted && !needed_no_server {
             self.accuse(witness, Charge::LeftOver, "it is served with a TimeZone that does not exist");
         }
+        self.mind_writes(status, was_aborted, witness);
         self.asked.pop_front();
         self.queries += 1;
         // The pipelined requests behind it may need another server, from a time that the application cannot know.

@@ -63,6 +63,21 @@ pub(crate) struct Request {
     pub(super) is_old: bool,
     /// The channel, if the request only executes LISTEN and may need no server.
     pub(crate) joins: Option<String>,
+    /// What the request does to the writes of its transaction.
+    pub(super) effect: Effect,
+}
+
+/// What a request does to the writes of its transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Effect {
+    #[default]
+    None,
+    /// It is a write.
+    Writes,
+    /// It commits them.
+    Commits,
+    /// It drops them.
+    Drops,
 }
 
 /// What an application knows of its session.

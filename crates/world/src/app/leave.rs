@@ -45,6 +45,7 @@ impl App {
         self.stage = Stage::Away;
         self.input.clear();
         self.asked.clear();
+        self.writes.clear();
         self.rest.clear();
         self.is_aborted = false;
         self.readies_allowed = 0;

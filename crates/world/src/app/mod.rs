@@ -22,6 +22,7 @@ mod speaker;
 mod speech;
 mod state;
 mod stream;
+mod writes;
 
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
@@ -282,6 +283,7 @@ impl App {
         // real network.
         let was_wanted = self.has_left_by_itself || due.is_some();
         let words = self.last_words.take();
+        self.note_doubts();
         self.gone(net, witness, "is left");
         match words {
             Some((sqlstate, text)) => {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
-use super::belief::{Belief, Expect, Request};
+use super::belief::{Belief, Effect, Expect, Request};
 use crate::plan::Habits;
 use crate::postgres::sql::{Nonce, Prepared, Statement, Verb};
 use crate::sim::dice::Dice;
@@ -81,6 +81,7 @@ impl Speaker<'_> {
             pauses: Vec::new(),
             is_old: false,
             joins: None,
+            effect: Effect::None,
         }
     }
 
@@ -123,6 +124,13 @@ impl Speaker<'_> {
             expect(Expect::Error("25P02"));
             return false;
         }
+        request.effect = match statement.verb {
+            Verb::Write => Effect::Writes,
+            Verb::Commit if self.belief.tx == TxStatus::Open => Effect::Commits,
+            Verb::Commit | Verb::Rollback => Effect::Drops,
+            _ => request.effect,
+        };
+        let mut expect = |expect| request.expects.push_back((nonce, expect));
         let complete = statement.tag(self.belief.tx == TxStatus::Failed).map_or(Expect::Complete, Expect::Tag);
         match &statement.verb {
             Verb::Rows { rows, size } => {
@@ -169,7 +177,7 @@ impl Speaker<'_> {
             Verb::Prepare(_) | Verb::Execute { .. } | Verb::Deallocate { .. } => {
                 return self.run_by_sql(request, statement, describes);
             }
-            Verb::Last { .. } | Verb::Dirty | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
+            Verb::Write | Verb::Last { .. } | Verb::Dirty | Verb::CopyIn { .. } | Verb::Stream { .. } => {}
         }
         request.expects.push_back((nonce, complete));
         true

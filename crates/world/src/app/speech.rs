@@ -70,6 +70,9 @@ impl Speaker<'_> {
             (habits.named, Self::named),
             (habits.named && self.belief.tx != TxStatus::Failed, Self::give_unnamed),
             (habits.named && self.dice.chance(200), Self::drop_all),
+            (habits.writes, |speaker| speaker.word(Verb::Write)),
+            (habits.writes, |speaker| speaker.word(Verb::Write)),
+            (habits.writes, |speaker| speaker.word(Verb::Write)),
             (habits.replicates, Self::stream),
             (habits.replicates, Self::stream),
         ] {

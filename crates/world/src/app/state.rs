@@ -97,6 +97,11 @@ pub(crate) struct App {
     pub(crate) begun: Option<Time>,
     pub(crate) is_gentle: bool,
     pub(crate) has_left_by_itself: bool,
+    /// The writes of its transaction that were answered.
+    pub(super) writes: Vec<Nonce>,
+    /// Whether it waited for an answer when its last connection ended, and the writes that would have been committed then.
+    pub(crate) was_waiting: bool,
+    pub(crate) in_doubt: Vec<Nonce>,
 }
 
 /// The stage of an application's connection.
@@ -209,6 +214,9 @@ impl App {
             begun: None,
             is_gentle: false,
             has_left_by_itself: false,
+            writes: Vec::new(),
+            was_waiting: false,
+            in_doubt: Vec::new(),
         }
     }
 

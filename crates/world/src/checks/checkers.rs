@@ -46,6 +46,8 @@ pub(crate) struct Checkers {
     pub(crate) are_users_lost: bool,
     /// Pools compete for servers.
     has_shared_limits: bool,
+    /// The hosts are members of a cluster, whose roles change.
+    has_cluster: bool,
     /// Servers that send nonsense are among the faults.
     pub(super) is_mad: bool,
     /// Databases may have been removed, or their clients killed.
@@ -116,6 +118,7 @@ impl Checkers {
             is_timed: plan.is_timed,
             are_users_lost: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Secrets { .. })),
             has_shared_limits: plan.shape.has_shared_limits(),
+            has_cluster: plan.cluster.is_some(),
             is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
             was_removed: false,
             limits_of_pins: plan.shape.limits_of_pins(),
@@ -277,7 +280,8 @@ impl Checkers {
                 self.killed.extend(number.and_then(|number| u64::from_str_radix(number, 16).ok()));
             }
         } else if who.starts_with("S-") {
-            let is_calm_reason = CALM_REASONS.contains(&why);
+            let is_role = self.has_cluster && ROLES.contains(&why);
+            let is_calm_reason = is_role || CALM_REASONS.contains(&why);
             let is_known = is_calm_reason || REASONS.iter().any(|known| why.starts_with(known));
             let is_calm = self.is_calm && !matches!(self.phase, Phase::GoingDown { .. } | Phase::Gone { .. });
             let is_fault = self.is_timed && FAULTS.iter().any(|fault| why.starts_with(fault));
@@ -324,6 +328,7 @@ const OVERFLOW: &str = "more notifications wait for it than notify_queue_size al
 const NEWS_LOST: &str = "notifications may have been lost";
 /// Errors that a client may get during faults.
 const REFUSALS: &[&str] = &[
+    "server at the primary was lost before it answered",
     "suspend_timeout",
     "online restart",
     "login failed",
@@ -365,6 +370,7 @@ const LIMITS: [&str; 3] =
     ["no more connections allowed (max_client_conn)", "client connections exceeded", "client_login_timeout"];
 /// Reasons for closing a server during faults.
 const REASONS: &[&str] = &[
+    "drain_timeout of a switchover",
     "online restart",
     "server refused SSL",
     "login failed",
@@ -420,6 +426,19 @@ const CALM_REASONS: [&str; 8] = [
     "evicted",
     "unproven after a failed COPY",
     "too many servers in the pool",
+];
+/// Reasons that may close a server at any time where the hosts are members of a cluster.
+const ROLES: [&str; 10] = [
+    "server conn crashed?",
+    "the database system is starting up",
+    "obsolete connection",
+    "close_needed",
+    "database configuration changed",
+    "session is read-only",
+    "server is not in hot standby mode",
+    "its host is not the primary of the cluster any more",
+    "its host does not answer any more",
+    "clients are held",
 ];
 /// The time after which a replaced configuration is in force nowhere.
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(30);

@@ -7,6 +7,7 @@ pub(crate) mod archive;
 pub(crate) mod board;
 pub(crate) mod checkers;
 pub(crate) mod counters;
+mod doubts;
 pub(crate) mod evictions;
 pub(crate) mod fairness;
 mod idle_check;
@@ -42,6 +43,7 @@ impl World {
             }
         }
         self.check_log_of_kills();
+        self.check_history();
         self.checkers.counters.heed_forgotten(&self.apps, &self.own_clients, &mut self.witness);
         for hit in self.postgres.hits.drain(..) {
             self.witness.count("cancels that hit");

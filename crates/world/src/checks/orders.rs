@@ -78,6 +78,7 @@ impl World {
     pub(crate) fn in_force(&mut self, active: Arc<ActiveConfig>) {
         self.operator.mind(&active.standing);
         self.active = active.clone();
+        self.note_gate();
         self.checkers.in_force(&active, self.witness.now);
         self.forget_old_secrets();
     }
@@ -121,8 +122,8 @@ impl World {
             Order::Suspend { .. } => self.witness.count("suspensions"),
             Order::KillClient(id) => self.check_killed(id, done),
             Order::Reconnect(whose) => self.renewal_obeyed(&whose),
-            // There are no clusters.
-            Order::AwaitDrained(_) | Order::EndLoans(_) => {}
+            Order::AwaitDrained(_) => self.witness.count("primaries drained"),
+            Order::EndLoans(_) => self.witness.count("loans ended for a switchover"),
             Order::AwaitRenewed(_) | Order::ConfirmDrained | Order::Trace { .. } | Order::EndTrace { .. } => {}
         }
     }

@@ -55,11 +55,16 @@ impl World {
 
     /// Checks, in a world without faults, that nothing lasts longer than its timer.
     pub(crate) fn look_at_the_overdue(&mut self) {
-        if !self.plan.is_timed || !matches!(self.checkers.phase, Phase::Faults) {
+        if !matches!(self.checkers.phase, Phase::Faults) {
+            return;
+        }
+        if self.plan.is_timed || self.plan.cluster.is_some() {
+            self.look_at_the_waiting();
+        }
+        if !self.plan.is_timed {
             return;
         }
         self.look_at_the_running();
-        self.look_at_the_waiting();
         self.look_at_the_left();
     }
 
@@ -93,16 +98,25 @@ impl World {
     }
 
     fn look_at_the_waiting(&mut self) {
-        let (now, settings) = (self.witness.now, &self.active.settings);
+        let now = self.witness.now;
         let net = self.net.borrow();
         for app in self.apps.iter().filter(|app| is_here(app, &net) && !app.person.database.starts_with("session")) {
             let (Some(_), Some(since)) = (app.waits_for_a_server(), app.asked_at) else { continue };
             if self.witness.heard.get(&app.number).is_some_and(|&heard| heard >= since) {
                 continue;
             }
-            let limits =
-                [Timer::QueryWait, Timer::QueryWaiting].map(|timer| timer.limit(settings, &app.person.user, app));
-            let Some(limit) = limits.into_iter().flatten().min() else { continue };
+            // What was sent to a host that cannot be reached waits for its answer, not for a server.
+            if self.members.as_ref().is_some_and(|members| !members.are_reached_since(since)) {
+                continue;
+            }
+            // A reload may have come in between.
+            let limits = self.checkers.forces_since(since, Duration::ZERO).map(|active| {
+                let limit = |timer: Timer| timer.limit(&active.settings, &app.person.user, app);
+                [Timer::QueryWait, Timer::QueryWaiting].into_iter().filter_map(limit).min()
+            });
+            let Some(limit) = limits.collect::<Option<Vec<_>>>().and_then(|limits| limits.into_iter().max()) else {
+                continue;
+            };
             if now.since(since) > limit + LATE {
                 let (number, waits) = (app.number, now.since(since));
                 let text =

@@ -24,6 +24,7 @@ impl World {
         self.look_at_the_silent();
         self.look_at_the_overdue();
         self.look_at_renewals();
+        self.look_at_the_held();
         match self.checkers.phase {
             Phase::Faults | Phase::Over => {}
             Phase::Healing { since } => self.look_at_the_healing(since),
@@ -41,6 +42,7 @@ impl World {
     pub(crate) fn heal(&mut self) {
         self.witness.note(|| "HEALS".to_owned());
         self.postgres.hosts.iter_mut().for_each(|host| host.manner.signals_late = 0);
+        self.make_peace();
         let mut shape = self.plan.shape.after_faults();
         if self.plan.is_timed {
             // Another client's long statement may run first.
@@ -164,6 +166,9 @@ impl World {
         }
         self.check_buffers();
         self.check_orders();
+        if let Some(members) = &self.members {
+            members.history.borrow_mut().check_rest();
+        }
         self.checkers.phase = Phase::Census { pool: 0, since: now, has_begun: false };
     }
 

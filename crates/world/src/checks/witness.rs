@@ -11,6 +11,7 @@ use std::rc::Rc;
 use base::Time;
 
 use crate::checks::board::Board;
+use crate::postgres::sql::Nonce;
 
 /// The kinds of accusation, numbered as in the list of checkers in `ARCHITECTURE.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -39,13 +40,15 @@ pub enum Charge {
     LeftOver,
     /// 12: a client got a server of a paused database.
     BrokenPause,
+    /// 13: a write was acknowledged and is lost, or reached a host that must not be written to; a read was sent to the wrong host.
+    WrongHost,
     /// An assertion of the pooler failed.
     Panic,
 }
 
 impl Charge {
     /// All charges for which bugs are planted; the pooler's own assertions need no proof.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ForeignBytes,
         Self::TwoLoans,
         Self::LoanEndedEarly,
@@ -58,6 +61,7 @@ impl Charge {
         Self::NoReason,
         Self::LeftOver,
         Self::BrokenPause,
+        Self::WrongHost,
     ];
 }
 
@@ -76,6 +80,7 @@ impl fmt::Display for Charge {
             Self::NoReason => "10 no reason",
             Self::LeftOver => "11 left over",
             Self::BrokenPause => "12 broken pause",
+            Self::WrongHost => "13 wrong host",
             Self::Panic => "an assertion",
         })
     }
@@ -98,6 +103,8 @@ pub(crate) struct Witness {
     pub(crate) heard: HashMap<u32, Time>,
     /// Applications that have just logged in.
     pub(crate) guests: Vec<u32>,
+    /// Writes that applications were told to be committed, until they are checked.
+    pub(crate) acknowledged: Vec<Nonce>,
     /// The committed notifications and their listeners.
     pub(crate) board: Rc<RefCell<Board>>,
 }
@@ -113,6 +120,7 @@ impl Witness {
             now: Time(0),
             heard: HashMap::new(),
             guests: Vec::new(),
+            acknowledged: Vec::new(),
             board: Rc::default(),
         }
     }

@@ -82,7 +82,8 @@ impl World {
             | What::Order(_)
             | What::Secrets { .. }
             | What::AuthType { .. }
-            | What::Trouble(_) => {}
+            | What::Trouble(_)
+            | What::Cluster(_) => {}
             What::SlowServers { factor } => {
                 for host in &mut self.postgres.hosts {
                     host.manner.work.1 = self.plan.manner.work.1 * factor;

@@ -34,9 +34,15 @@ impl Shape {
         shape
     }
 
-    /// The same, but idle servers are closed soon.
+    /// The same, but idle servers are closed soon, and the members of a cluster are checked seldom.
     pub(crate) fn last(&self) -> Self {
         let mut last = self.after_faults();
+        if let Some(line) = &mut last.cluster {
+            let words = line
+                .split(' ')
+                .map(|word| if word.starts_with("check_interval=") { "check_interval=60" } else { word });
+            *line = words.collect::<Vec<_>>().join(" ");
+        }
         last.set("server_idle_timeout", 1);
         last
     }

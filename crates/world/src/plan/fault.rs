@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use worker::letters::Whose;
 
+use crate::plan::clusters;
 use crate::postgres::manner::{Answers, Mood};
 
 /// A fault and its time, in microseconds.
@@ -56,6 +57,8 @@ pub(crate) enum What {
     AuthType { to: &'static str },
     /// A trouble of authentication.
     Trouble(Trouble),
+    /// Something happens to the cluster.
+    Cluster(clusters::Trouble),
 }
 
 /// An order of the operator.

@@ -5,6 +5,7 @@
 
 pub(crate) mod after_faults;
 pub(crate) mod auth_plan;
+pub(crate) mod clusters;
 mod console;
 pub(crate) mod fault;
 mod faults;
@@ -28,6 +29,7 @@ use worker::letters::{Right, Shutdown};
 
 use crate::checks::board::Word;
 use crate::plan::auth_plan::AuthPlan;
+use crate::plan::clusters::ClusterPlan;
 use crate::plan::fault::{Fault, What};
 use crate::plan::group::{Group, Line};
 use crate::plan::lengths::Lengths;
@@ -69,6 +71,8 @@ pub(crate) struct Plan {
     /// The shutdowns that end this world, with their times in microseconds.
     pub(crate) shutdowns: Vec<(u64, Shutdown)>,
     pub(crate) group: Group,
+    /// The cluster whose members the hosts are.
+    pub(crate) cluster: Option<ClusterPlan>,
 }
 
 /// A configuration, before it is written as text.
@@ -83,6 +87,8 @@ pub(crate) struct Shape {
     pub(crate) more: String,
     /// Lines of `[rate_limits]`.
     pub(crate) rate_limits: String,
+    /// The line of `[clusters]`.
+    pub(crate) cluster: Option<String>,
 }
 
 /// A line of `[databases]`.
@@ -95,6 +101,8 @@ pub(crate) struct Db {
     pub(crate) pool_size: u32,
     pub(crate) connections_max: u32,
     pub(crate) connect_query: Option<&'static str>,
+    /// Which hosts of the cluster it is on; `None` if it is on its own host.
+    pub(crate) role: Option<&'static str>,
 }
 
 /// An application's user, database and amount of work.
@@ -162,6 +170,8 @@ pub(crate) struct Habits {
     pub(crate) listens: bool,
     /// It prepares statements by SQL `PREPARE`.
     pub(crate) prepares: bool,
+    /// It writes rows.
+    pub(crate) writes: bool,
     /// It sets a TimeZone that is unknown to every server.
     pub(crate) lost: u32,
     /// Its answers may be longer than what the pooler buffers for it.
@@ -201,9 +211,13 @@ impl Shape {
     pub(crate) fn text(&self) -> String {
         let mut text = String::from("[databases]\n");
         for db in &self.databases {
-            let host = if db.is_named { format!("host{}", db.host) } else { format!("10.200.0.{}", db.host) };
+            let host = match db.role {
+                Some(role) => format!("cluster=main role={role}"),
+                None if db.is_named => format!("host=host{} port=5432", db.host),
+                None => format!("host=10.200.0.{} port=5432", db.host),
+            };
             let Db { name, mode, pool_size, .. } = db;
-            let _ = write!(text, "{name} = host={host} port=5432 pool_mode={mode} pool_size={pool_size}");
+            let _ = write!(text, "{name} = {host} pool_mode={mode} pool_size={pool_size}");
             if db.connections_max > 0 {
                 let _ = write!(text, " max_db_connections={}", db.connections_max);
             }
@@ -218,6 +232,9 @@ impl Shape {
         text.push_str(&self.more);
         self.text_of_peers(&mut text);
         let _ = write!(text, "[rate_limits]\n{}", self.rate_limits);
+        if let Some(line) = &self.cluster {
+            let _ = writeln!(text, "[clusters]\n{line}");
+        }
         text.push_str(
             "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users\nadmin_users = admin\nstats_users = watcher\n\
              stats_period = 600\nlock_sweep_interval = 0\n",
@@ -323,11 +340,13 @@ fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
             pool_size: dice.among(1..=5) as u32,
             connections_max: if dice.chance(250) { dice.among(1..=5) as u32 } else { 0 },
             connect_query: dice.pick(&[None, None, None, None, None, None, Some("select 1"), Some("broken")]),
+            role: None,
         });
     }
     let autodb = if dice.chance(150) { Some(dice.among(0..=hosts as u64 - 1) as usize) } else { None };
     let (more, rate_limits) = (String::new(), String::new());
-    let mut shape = Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb, more, rate_limits };
+    let mut shape =
+        Shape { settings: BTreeMap::new(), databases, peers: Vec::new(), autodb, more, rate_limits, cluster: None };
     if autodb.is_some() {
         shape.set("autodb_idle_timeout", dice.among(1..=5));
     }
@@ -412,9 +431,15 @@ impl Plan {
         let mut dice = Dice::new(seed, 0);
         let mut plan = Self::begin(seed, &mut dice);
         users(&mut dice, &mut plan);
+        let has_cluster = plan.draw_cluster();
         plan.set_tls();
         let common = plan.draw_common(&mut dice);
         plan.draw_people(&mut dice, &common);
+        if has_cluster {
+            plan.shape.set("session_state", "pgbouncer");
+            plan.draw_writers();
+            return plan;
+        }
         plan.draw_replicas();
         plan.draw_marks();
         if dice.chance(250) {
@@ -481,6 +506,7 @@ impl Plan {
             auth: AuthPlan::default(),
             shutdowns: Vec::new(),
             group: Group::default(),
+            cluster: None,
         }
     }
 

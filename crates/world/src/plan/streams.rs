@@ -44,6 +44,11 @@ pub(crate) enum Stream {
     Addresses = u64::MAX - 75,
     /// The reset query.
     Resets = u64::MAX - 76,
+    /// How members and agents behave.
+    Members = u64::MAX - 77,
+    /// Who writes in a cluster, and what happens to it.
+    Writers = u64::MAX - 78,
+    Clusters = u64::MAX - 79,
 }
 
 impl Stream {

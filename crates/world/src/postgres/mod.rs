@@ -19,6 +19,7 @@ use wire::startup::Startup;
 
 use crate::checks::board::Board;
 use crate::checks::witness::{Charge, Witness};
+use crate::members::history::History;
 use crate::plan::Plan;
 use crate::postgres::manner::{HostTls, Manner, Mood};
 use crate::postgres::session::{Life, Session, Wish};
@@ -34,6 +35,8 @@ pub(crate) struct Host {
     pub(crate) mood: Mood,
     pub(crate) manner: Manner,
     pub(crate) tls: HostTls,
+    /// Nothing reaches its sessions, and nothing that they send reaches the pooler.
+    is_cut: bool,
 }
 
 /// All simulated hosts and their sessions.
@@ -51,15 +54,17 @@ pub(crate) struct Postgres {
     /// The longest time until a session is woken for a notification, microseconds.
     wakes_in: u64,
     wake_dice: Dice,
+    /// What the hosts have in common, if they are members of a cluster.
+    history: Option<Rc<RefCell<History>>>,
 }
 
 impl Postgres {
     /// The hosts of a plan.
-    pub(crate) fn of(plan: &Plan, board: Rc<RefCell<Board>>) -> Self {
+    pub(crate) fn of(plan: &Plan, board: Rc<RefCell<Board>>, history: Option<Rc<RefCell<History>>>) -> Self {
         board.borrow_mut().is_calm = plan.is_calm;
         let host = |(number, &tls): (usize, &HostTls)| {
             let secrets = Arc::new(plan.auth.secrets(number, &BTreeMap::new()));
-            Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, tls }
+            Host { mood: Mood::Well, manner: Manner { secrets, ..plan.manner.clone() }, tls, is_cut: false }
         };
         let hosts = plan.tls.hosts.iter().enumerate().map(host).collect();
         board.borrow_mut().word_of_loss = plan.shape.word_of_loss();
@@ -74,6 +79,7 @@ impl Postgres {
             board,
             wakes_in: wake_dice.pick(&[0, 100, 5_000]),
             wake_dice,
+            history,
         }
     }
 
@@ -86,6 +92,7 @@ impl Postgres {
                 let number = self.sessions.len() as u32;
                 let mut session = Session::new(far, host, number, self.dice.any() as u32, self.board.clone());
                 session.born = net.agenda.now();
+                session.history.clone_from(&self.history);
                 self.sessions.push(session);
                 net.end_mut(far).holder = Holder::Session(number);
                 net.answer(far, true);
@@ -96,7 +103,7 @@ impl Postgres {
     /// Handles an event on a session's connection.
     pub(crate) fn heard(&mut self, net: &mut Net, number: u32, witness: &mut Witness) {
         let end = self.sessions[number as usize].end;
-        if net.end(end).is_closed {
+        if net.end(end).is_closed || self.is_cut(number) {
             return;
         }
         let mut bytes = Vec::new();
@@ -243,8 +250,9 @@ impl Postgres {
 
     /// Sends a session's output, and does what the session wants next.
     fn settle(&mut self, net: &mut Net, number: u32, wish: Wish) {
+        let is_cut = self.is_cut(number);
         let session = &mut self.sessions[number as usize];
-        if session.is_flushed || session.out.len() > OUT_BYTES || wish == Wish::Close {
+        if !is_cut && (session.is_flushed || session.out.len() > OUT_BYTES || wish == Wish::Close) {
             session.is_flushed = false;
             let out = std::mem::take(&mut session.out);
             net.say(session.end, out);
@@ -252,6 +260,8 @@ impl Postgres {
         match wish {
             Wish::Nothing => {}
             Wish::Work(time) => net.agenda.after(time, Event::Session { session: number, number: session.alarm }),
+            // Nobody hears of its end yet.
+            Wish::Close if is_cut => session.life = Life::Dead,
             Wish::Close => {
                 session.life = Life::Dead;
                 net.close(session.end);
@@ -300,7 +310,12 @@ impl Postgres {
 
     /// Ends a session in the middle of its output, without an error.
     pub(crate) fn crash(&mut self, net: &mut Net, number: u32) {
+        let is_cut = self.is_cut(number);
         let session = &mut self.sessions[number as usize];
+        if is_cut {
+            session.life = Life::Dead;
+            return;
+        }
         if session.channels.is_listening() {
             // This session may just have begun to listen for all, and the pooler will use another one for that.
             self.board.borrow_mut().gaps.insert(session.database.clone());
@@ -315,6 +330,54 @@ impl Postgres {
         } else {
             net.close(session.end);
         }
+    }
+
+    /// PostgreSQL on a host stops: in order, or at once.
+    pub(crate) fn stop_host(&mut self, net: &mut Net, host: usize, is_clean: bool, witness: &mut Witness) {
+        for number in 0..self.sessions.len() as u32 {
+            let session = &mut self.sessions[number as usize];
+            if session.host != host || matches!(session.life, Life::Dead) || net.end(session.end).is_closed {
+                continue;
+            }
+            if !is_clean && session.is_working() && self.dice.chance(500) {
+                // It is carried out, and nobody hears of it.
+                let alarm = session.alarm;
+                session.worked(alarm, &self.hosts[host].manner, &mut self.dice, witness);
+                session.out.clear();
+            }
+            session.alarm += 1;
+            match session.life {
+                Life::Ready if is_clean => self.terminate(net, number),
+                Life::Ready => self.crash(net, number),
+                _ => self.settle(net, number, Wish::Close),
+            }
+        }
+    }
+
+    /// Cuts the way between the pooler and a host, or opens it again: then all arrives that was on its way.
+    pub(crate) fn set_cut(&mut self, net: &mut Net, host: usize, is_cut: bool, witness: &mut Witness) {
+        if std::mem::replace(&mut self.hosts[host].is_cut, is_cut) == is_cut || is_cut {
+            return;
+        }
+        for number in 0..self.sessions.len() as u32 {
+            let session = &self.sessions[number as usize];
+            if session.host != host || net.end(session.end).is_closed {
+                continue;
+            }
+            // What was sent to it before it told its role arrives now.
+            self.sessions[number as usize].forget_told();
+            let session = &self.sessions[number as usize];
+            if matches!(session.life, Life::Dead) {
+                net.reset(session.end);
+            } else {
+                self.settle(net, number, Wish::Nothing);
+                self.heard(net, number, witness);
+            }
+        }
+    }
+
+    fn is_cut(&self, number: u32) -> bool {
+        self.hosts[self.sessions[number as usize].host].is_cut
     }
 
     /// Checks, when a session has begun, that the limits of servers hold.

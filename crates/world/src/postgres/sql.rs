@@ -41,6 +41,8 @@ pub(crate) enum Verb {
         rows: u32,
         size: u32,
     },
+    /// Writes a row.
+    Write,
     /// Fails.
     Fail,
     Begin,
@@ -191,6 +193,7 @@ impl Statement {
         match verb {
             // The pooler reads this one as leaving nothing behind, and cannot tell for most others.
             Verb::Rows { rows, size } => write!(f, "SELECT n={nonce} tz={zone} rows={rows} size={size}"),
+            Verb::Write => write!(f, "INSERT n={nonce} tz={zone}"),
             Verb::Fail => write!(f, "FAIL n={nonce} tz={zone}"),
             Verb::Begin => write!(f, "BEGIN n={nonce} tz={zone}"),
             Verb::Commit => write!(f, "COMMIT n={nonce} tz={zone}"),
@@ -238,6 +241,7 @@ impl Statement {
         match self.verb {
             Verb::Commit if !is_failed => None,
             Verb::Commit | Verb::Rollback => Some("ROLLBACK"),
+            Verb::Write => Some(WRITTEN),
             Verb::Unlisten { .. } => Some("UNLISTEN"),
             Verb::Join { .. } => Some(JOINED),
             Verb::DropAll { is_discard } => Some(drop_tag(is_discard)),
@@ -280,6 +284,7 @@ impl Statement {
         let verb = match verb {
             "SELECT" if millis > 0 => Verb::Last { millis },
             "SELECT" => Verb::Rows { rows, size },
+            "INSERT" => Verb::Write,
             "FAIL" => Verb::Fail,
             "BEGIN" => Verb::Begin,
             "COMMIT" => Verb::Commit,
@@ -318,6 +323,8 @@ impl Statement {
     }
 }
 
+/// The command tag of a write.
+pub(crate) const WRITTEN: &str = "INSERT 0 1";
 /// The command tag of a plain LISTEN.
 pub(crate) const JOINED: &str = "LISTEN";
 
@@ -381,6 +388,7 @@ mod tests {
     fn what_is_written_can_be_read_back() {
         let verbs = [
             Verb::Rows { rows: 3, size: 9 },
+            Verb::Write,
             Verb::Fail,
             Verb::Begin,
             Verb::Commit,

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use base::{Key, Time};
 
+use crate::members;
+
 /// An event of the simulation.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -47,6 +49,8 @@ pub(crate) enum Event {
     GoesDown { index: u32 },
     /// An alarm of a peer or of a stranger.
     Peers(Alarm),
+    /// An alarm of the cluster.
+    Members(members::Alarm),
     /// The periodic checks run.
     Look,
 }

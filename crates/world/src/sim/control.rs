@@ -48,6 +48,7 @@ impl World {
         if let Some(transfer) = self.thread.control.next_transfer() {
             self.courier_sets_out(transfer);
         }
+        self.serve_cluster();
         self.courier_waits();
         self.carry_own_clients();
         let deadline = Time(self.thread.control.next_deadline().0.saturating_sub(self.ahead()));

@@ -6,7 +6,7 @@
 use std::sync::PoisonError;
 
 use base::WorkerId;
-use worker::letters::ToControl;
+use worker::letters::{ToControl, ToWorker};
 
 use crate::checks::checkers::{AT_REST, LOOKS, OF_THE_WORLD};
 use crate::sim::mail::Envelope;
@@ -32,6 +32,10 @@ impl World {
                 if let Some(client) = self.note_answer(&letter) {
                     let left = ToControl::ConsoleLeft { from: WorkerId(0), client };
                     return self.control_hears(control::Event::Letter(left));
+                }
+                // The operator does not read what a switchover says meanwhile.
+                if matches!(letter, ToWorker::ConsolePart { .. }) && self.members.is_some() {
+                    return;
                 }
                 self.note_order(to, &letter);
                 return self.post(to, letter);

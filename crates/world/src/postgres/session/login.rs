@@ -66,6 +66,8 @@ impl Session {
         ] {
             write::parameter_status(out, name, value);
         }
+        self.tell_role();
+        let out = &mut self.out;
         let mut key = self.number.to_be_bytes().to_vec();
         key.extend(self.secret.to_be_bytes());
         write::backend_key_data(out, &key);

@@ -14,6 +14,7 @@ mod prepared;
 mod run;
 mod secrets;
 mod state;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;

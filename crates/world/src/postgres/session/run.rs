@@ -150,6 +150,7 @@ impl Session {
     pub(super) fn check(&mut self, statement: &Statement, witness: &mut Witness) {
         let (nonce, number) = (statement.nonce, self.number);
         witness.count("statements");
+        self.check_role(nonce);
         if statement.verb == Verb::Begin && self.tx == TxStatus::Idle {
             self.begun = witness.now;
         }
@@ -233,6 +234,13 @@ impl Session {
             Verb::Fail => {
                 self.fail("22012", &format!("{nonce} failed"), !describes);
                 return None;
+            }
+            Verb::Write => {
+                if !self.write(nonce) {
+                    let text = format!("{nonce} cannot execute INSERT in a read-only transaction");
+                    self.fail("25006", &text, !describes);
+                    return None;
+                }
             }
             Verb::Begin => {
                 self.tx = TxStatus::Open;

@@ -17,6 +17,7 @@ use wire::write;
 use super::channels::Channels;
 use super::prepared::BySql;
 use crate::checks::board::Board;
+use crate::members::history::History;
 use crate::postgres::sql::{Nonce, Statement};
 
 /// A session.
@@ -79,6 +80,15 @@ pub(crate) struct Session {
     pub(crate) alone: Option<u32>,
     /// A physical replication connection, without a database and without SQL.
     pub(super) is_physical: bool,
+    /// The history of the cluster, if its host is a member.
+    pub(crate) history: Option<Rc<RefCell<History>>>,
+    /// The role of the host as reported, and since when that is the one of a primary.
+    pub(super) in_recovery: bool,
+    pub(super) told_primary: Option<Time>,
+    /// The application whose statement it has run last.
+    pub(super) last_app: Option<u32>,
+    /// The writes of the open transaction.
+    pub(super) writes: Vec<Nonce>,
 }
 
 /// The stage of a session.
@@ -242,6 +252,11 @@ impl Session {
             is_session_mode: false,
             alone: None,
             is_physical: false,
+            history: None,
+            in_recovery: false,
+            told_primary: None,
+            last_app: None,
+            writes: Vec::new(),
         }
     }
 
@@ -261,7 +276,9 @@ impl Session {
             write::parameter_status(&mut self.out, "application_name", &self.vars.application_name);
         }
         self.reported.clone_from(&self.vars);
+        self.report_role();
         if self.tx == TxStatus::Idle {
+            self.commit_writes();
             self.commit_channels();
             self.tell_news();
         }
@@ -304,6 +321,7 @@ impl Session {
     }
 
     pub(super) fn roll_back(&mut self) {
+        self.writes.clear();
         self.channels.roll_back();
         if let Some(before) = self.before.take() {
             self.vars = before;

@@ -238,6 +238,26 @@ pub enum Planted {
     JoinedAtOnce,
     /// A client receives notifications of a channel after UNLISTEN. Typical of subscriptions to which channels are only added.
     LeftChannelTold,
+
+    // Where clients of a cluster may write (`cluster`, `worker::upstream`, `worker::admin`).
+    /// Servers at the former primary are kept when another one is known. Typical of a pooler that looks at roles when it dials, and of every
+    /// one that waits for the end of `server_lifetime`.
+    FormerPrimaryKept,
+    /// A server is dialed at any host that says itself that it is a primary. Typical of libpq's `target_session_attrs`.
+    GateIgnoredByDials,
+    /// Who waits for an answer of a primary that is gone is told of a crash, after which drivers repeat what they have sent.
+    OutcomeTakenForCrash,
+    /// Clients that were held are not served when the hold ends. Typical of a flag that is cleared and wakes nobody.
+    HeldClientForgotten,
+    /// A server keeps the role of its login. Typical of poolers that read `ParameterStatus` only then.
+    RoleReportIgnored,
+    /// Writes stop when the leader lock may have run out twice. Typical of a lease that counts from when its end is noticed.
+    FenceALeaseLate,
+    /// A host that accepts writes is the primary, however old its timeline is. Typical of checks that ask for the role alone.
+    OlderTimelineBelieved,
+    /// A switchover does not wait for the target to replay what the primary has written. Typical of scripts that stop the one and promote
+    /// the other.
+    CatchUpSkipped,
 }
 
 /// Whether this bug is planted.
@@ -297,7 +317,7 @@ static PLANTED: AtomicU8 = AtomicU8::new(0);
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 84] = [
+    pub const ALL: [Self; 92] = [
         Self::LoanEndsEarly,
         Self::ErrorPaidTwice,
         Self::ErrorSkipsPastSync,
@@ -382,6 +402,14 @@ impl Planted {
         Self::OwnNewsOvertaken,
         Self::JoinedAtOnce,
         Self::LeftChannelTold,
+        Self::FormerPrimaryKept,
+        Self::GateIgnoredByDials,
+        Self::OutcomeTakenForCrash,
+        Self::HeldClientForgotten,
+        Self::RoleReportIgnored,
+        Self::FenceALeaseLate,
+        Self::OlderTimelineBelieved,
+        Self::CatchUpSkipped,
     ];
 
     /// The name on a command line.
@@ -472,6 +500,14 @@ impl Planted {
             Self::OwnNewsOvertaken => "own-news-overtaken",
             Self::JoinedAtOnce => "joined-at-once",
             Self::LeftChannelTold => "left-channel-told",
+            Self::FormerPrimaryKept => "former-primary-kept",
+            Self::GateIgnoredByDials => "gate-ignored-by-dials",
+            Self::OutcomeTakenForCrash => "outcome-taken-for-crash",
+            Self::HeldClientForgotten => "held-client-forgotten",
+            Self::RoleReportIgnored => "role-report-ignored",
+            Self::FenceALeaseLate => "fence-a-lease-late",
+            Self::OlderTimelineBelieved => "older-timeline-believed",
+            Self::CatchUpSkipped => "catch-up-skipped",
         }
     }
 
@@ -496,7 +532,8 @@ mod tests {
     }
 
     /// The sources with hooks, one of each crate that has any.
-    const HOOKS: [&str; 3] = [
+    const HOOKS: [&str; 4] = [
+        include_str!("../../cluster/src/planted.rs"),
         include_str!("../../pool/src/planted.rs"),
         include_str!("../../protocol/src/planted.rs"),
         include_str!("../../worker/src/planted.rs"),

@@ -11,6 +11,7 @@ use base::Time;
 
 use crate::cluster::Cluster;
 use crate::member::Member;
+use crate::planted::lasts_for;
 use crate::store::{Store, StoreAnswer, StoreQuestion};
 
 /// What an agent answers.
@@ -232,12 +233,12 @@ impl Agents {
         if self.is_paused() || confirmed.is_none() && store.is_none() && inherited.is_none() {
             return None;
         }
-        let by_agent = confirmed.flatten().filter(|asked| *asked >= since).map(|asked| asked + self.lasts);
+        let by_agent = confirmed.flatten().filter(|asked| *asked >= since).map(|asked| asked + lasts_for(self.lasts));
         // The store tells how long the lock lasts itself.
         let by_store = store.and_then(|store| store.lock_of(member, since));
         let by_store = by_store.map(|until| Time(until.0.saturating_sub(LEASE_MARGIN.as_micros() as u64)));
         let known = by_agent.max(by_store).max(inherited);
-        known.or_else(|| Some(self.first_answer?.max(since) + self.lasts))
+        known.or_else(|| Some(self.first_answer?.max(since) + lasts_for(self.lasts)))
     }
 
     /// Whether all agents have been asked, and some have answered, and none of them is that of this member.

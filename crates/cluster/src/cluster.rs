@@ -16,6 +16,7 @@ use crate::changes::Changes;
 use crate::event::{Command, Event, Gate, News, SlotLag, State, Terms};
 use crate::identity::Identity;
 use crate::member::{Checked, Member, MemberRole, Report};
+use crate::planted::age_of;
 use crate::replayed::Positions;
 use crate::roster::Roster;
 use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
@@ -286,10 +287,10 @@ impl Cluster {
         let fits = |place: &usize| {
             let member = &self.members[*place];
             member.report().is_some_and(|report| {
-                !report.in_recovery && self.identity.is_ours(report.system) && report.timeline >= self.timeline
+                !report.in_recovery && self.identity.is_ours(report.system) && age_of(report.timeline) >= self.timeline
             }) && agrees(member)
         };
-        let timeline = |place: usize| self.members[place].report().map_or(0, |report| report.timeline);
+        let timeline = |place: usize| self.members[place].report().map_or(0, |report| age_of(report.timeline));
         let all = (0..self.members.len()).rev().filter(fits);
         all.max_by_key(|place| (timeline(*place), self.primary == Some(*place)))
     }

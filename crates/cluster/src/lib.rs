@@ -13,6 +13,7 @@ mod event;
 mod identity;
 mod lag;
 mod member;
+mod planted;
 mod replayed;
 mod roster;
 mod rotation;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use base::Time;
 
 use crate::member::Report;
+use crate::planted::has_caught_up;
 
 /// A switchover from one member to another.
 #[derive(Debug)]
@@ -250,7 +251,8 @@ impl Switchover {
         if let Step::CatchUp(since, position) = self.step {
             let position = position.or(sight.source.map(|report| report.replayed));
             self.step = Step::CatchUp(since, position);
-            if position.zip(sight.target).is_some_and(|(written, target)| target.replayed >= end_of_record(written)) {
+            let has_replayed = |(written, target): (u64, &Report)| target.replayed >= end_of_record(written);
+            if has_caught_up(position.zip(sight.target).is_some_and(has_replayed)) {
                 // All that is left of the time that clients may be held for.
                 let until = if self.has_agents { self.held_until } else { Some(now + FINISH_MAX) };
                 self.enter(Step::HandOver, until.unwrap_or(now + CATCH_UP_MAX));

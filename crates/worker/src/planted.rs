@@ -248,6 +248,33 @@ pub(crate) fn are_news_awaited(may_come: bool) -> bool {
     may_come && !planted::is(Planted::OwnNewsOvertaken)
 }
 
+// Where clients of a cluster may write (`upstream::primary`, `upstream::role`, `admin::standing`).
+
+/// Whether a server is closed because it is not where its clients may write.
+pub(crate) fn is_left(is_elsewhere: bool) -> bool {
+    is_elsewhere && !planted::is(Planted::FormerPrimaryKept)
+}
+
+/// The gate that a dial heeds.
+pub(crate) fn heeded_by_dials<T>(gate: Option<T>) -> Option<T> {
+    gate.filter(|_| !planted::is(Planted::GateIgnoredByDials))
+}
+
+/// Whether the outcome of a request is unknown when its server is lost.
+pub(crate) fn is_outcome_unknown(is_owed: bool) -> bool {
+    is_owed && !planted::is(Planted::OutcomeTakenForCrash)
+}
+
+/// Whether clients that wait are served: when a hold ends.
+pub(crate) fn are_served(is_hold_over: bool) -> bool {
+    is_hold_over && !planted::is(Planted::HeldClientForgotten)
+}
+
+/// Whether it matters which role a server reports.
+pub(crate) fn is_role_heeded(is_of_host: bool) -> bool {
+    is_of_host && !planted::is(Planted::RoleReportIgnored)
+}
+
 // Which way a transaction takes, of which only its speed may depend (decision 0026).
 
 /// Whether the plain ways are open. A simulation closes them to compare.

@@ -13,6 +13,7 @@ use pool::{CloseReason, Event, PoolKey};
 use reactor::Io;
 
 use crate::observe::tracers::Traced;
+use crate::planted::are_served;
 use crate::worker::Worker;
 
 /// Orders that stand until they are undone. A reload does not change them.
@@ -207,7 +208,11 @@ impl<I: Io> Worker<I> {
         let was = std::mem::replace(&mut place.paused, paused);
         if was != paused {
             let database = place.database;
-            self.tell_pools(paused.map_or(Event::Resume { pool }, |why| Event::Pause { pool, why }));
+            match paused {
+                Some(why) => self.tell_pools(Event::Pause { pool, why }),
+                None if was != Some(CloseReason::Held) || are_served(true) => self.tell_pools(Event::Resume { pool }),
+                None => {}
+            }
             if was == Some(CloseReason::Held) {
                 self.limits.end_hold(database);
             }

@@ -15,12 +15,13 @@ use reactor::{Io, Level};
 
 use crate::data::server::{Server, ServerStage};
 use crate::letters::Standing;
+use crate::planted::{heeded_by_dials, is_left, is_outcome_unknown};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The place of the host that is the primary for a database; `None` if any host may be.
     pub(super) fn place_of_primary(&self, entry: &Database) -> Option<usize> {
-        match self.gate_of(entry)? {
+        match heeded_by_dials(self.gate_of(entry))? {
             Gate::Only(name) => entry.place_of(|host, port| *host.at(port) == **name),
             Gate::Any | Gate::Held | Gate::Fenced => None,
         }
@@ -30,7 +31,7 @@ impl<I: Io> Worker<I> {
     pub(super) fn is_at_its_primary(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return true };
         let Some(entry) = self.registry.databases[server.database as usize].entry.as_ref() else { return true };
-        self.is_at_primary(server, entry)
+        heeded_by_dials(self.gate_of(entry)).is_none() || self.is_at_primary(server, entry)
     }
 
     /// Gates have changed: servers that are not where clients may write are closed, and clients that wait are served.
@@ -118,7 +119,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return Fault::ServerCrashed };
         let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let is_of_primary = entry.is_some_and(|entry| entry.cluster_of_primary().is_some());
-        match server.owes_outcome() && is_of_primary {
+        match is_outcome_unknown(server.owes_outcome()) && is_of_primary {
             true => Fault::OutcomeUnknown { host: self.host_words(server) },
             false => Fault::ServerCrashed,
         }
@@ -144,7 +145,7 @@ impl<I: Io> Worker<I> {
     fn leave_other_hosts_than_primary(&mut self) {
         let is_left = |server: &Server| {
             let entry = self.registry.databases[server.database as usize].entry.as_ref();
-            entry.is_some_and(|entry| !self.is_at_primary(server, entry))
+            is_left(entry.is_some_and(|entry| !self.is_at_primary(server, entry)))
         };
         let left: Vec<ServerKey> =
             self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();

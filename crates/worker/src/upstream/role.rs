@@ -13,6 +13,7 @@ use reactor::{Io, Level};
 use wire::notice::Notice;
 
 use crate::data::server::{Server, ServerStage};
+use crate::planted::is_role_heeded;
 use crate::reports::ReportKind;
 use crate::upstream::dialed_host::RoleQuestion;
 use crate::worker::Worker;
@@ -178,7 +179,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         // What `connect_query` sets, or a client's last request that is being cleaned up, says nothing about the host: at the end of
         // the cleanup the reports are looked at again.
-        if !matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) {
+        if !is_role_heeded(matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. })) {
             return;
         }
         let Some(reported) = self.reported_by(server) else { return };

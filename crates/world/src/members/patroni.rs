@@ -89,6 +89,7 @@ impl Members {
             members: (0..agents.len()).map(member).collect(),
             is_paused: false,
             lock: Some((Duration::from_micros(times.ttl), Duration::from_micros(times.loop_wait))),
+            ..AgentAnswer::default()
         }
     }
 

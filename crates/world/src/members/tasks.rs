@@ -58,7 +58,13 @@ impl World {
             Command::AskSwitchover { agent, from, to } => self.ask_switchover(agent, &from, &to, back),
             Command::Demote { from, to } => self.demote(from, to, back),
             Command::Promote(member) => self.promote_by_order(member, back),
-            Command::Gate(_)
+            Command::AskSlots(member) => (Outcome::SlotsTold { member, slots: None }, back),
+            // There is no store, and nobody tells members.
+            Command::AskStore(_)
+            | Command::WatchStore { .. }
+            | Command::Members(_)
+            | Command::Replayed(_)
+            | Command::Gate(_)
             | Command::TryHosts
             | Command::LeaveReplica(_)
             | Command::Drain

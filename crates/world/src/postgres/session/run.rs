@@ -254,14 +254,7 @@ impl Session {
                 self.commit_channels();
                 self.tx = TxStatus::Idle;
             }
-            Verb::CopyOut { rows, size } => {
-                write::message(&mut self.out, backend::COPY_OUT_RESPONSE, |out| out.extend([0, 0, 0]));
-                for at in 0..*rows {
-                    let text = row_text(nonce, at, *rows, *size);
-                    write::message(&mut self.out, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
-                }
-                write::bare(&mut self.out, frontend::COPY_DONE);
-            }
+            Verb::CopyOut { rows, size } => self.copy_out(nonce, *rows, *size),
             Verb::Notice => {
                 let message = format!("{nonce} notices");
                 let says =
@@ -309,6 +302,15 @@ impl Session {
             None => self.complete(nonce),
         }
         Some(sent)
+    }
+
+    fn copy_out(&mut self, nonce: Nonce, rows: u32, size: u32) {
+        write::message(&mut self.out, backend::COPY_OUT_RESPONSE, |out| out.extend([0, 0, 0]));
+        for at in 0..rows {
+            let text = row_text(nonce, at, rows, size);
+            write::message(&mut self.out, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
+        }
+        write::bare(&mut self.out, frontend::COPY_DONE);
     }
 
     /// Returns whether the session is in a failed transaction that no application has begun, in which every statement

@@ -21,6 +21,10 @@ pub(crate) fn refuse(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>
         ));
         found.mistakes.push(wrong.at(place.clone()));
     }
+    if settings.listen_port_replica != 0 && settings.listen_port_replica == settings.listen_port {
+        let wrong = Wrong::new(format!("listen_port_replica is also listen_port: {}", settings.listen_port));
+        found.mistakes.push(wrong.at(found.place_of("listen_port_replica", path)));
+    }
     if settings.auth_type == AuthType::Hba && settings.auth_hba_file.is_none() {
         let wrong = Wrong::new("auth_type = hba needs auth_hba_file: without rules nobody is let in");
         let place = found.place_of("auth_type", path);

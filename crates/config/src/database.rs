@@ -103,6 +103,8 @@ pub struct Database {
     pub read_routing: Option<ReadRouting>,
     /// Whether it was made from the fallback, because a client asked for its name.
     pub automatic: bool,
+    /// The name of the line that it is derived from, as its replicas are.
+    pub(crate) derived_from: Option<Arc<str>>,
 }
 
 /// Which of several hosts is dialed (`load_balance_hosts`).
@@ -267,6 +269,7 @@ impl Database {
             auth_query: None,
             read_routing: None,
             automatic: false,
+            derived_from: None,
         }
     }
 
@@ -370,21 +373,6 @@ impl Database {
         self.cluster.as_ref().filter(|_| is_one_host)
     }
 
-    /// What its reads on replicas of its cluster belong to, if it is on the primary of one: the same with the role `standby`, under
-    /// a name that no client can use.
-    #[must_use]
-    pub fn replicas(&self) -> Option<Self> {
-        self.cluster_of_primary()?;
-        let name = replicas_of(&self.name).into();
-        Some(Self {
-            name,
-            target_session_attrs: SessionAttrs::Standby,
-            min_pool_size: Some(0),
-            read_routing: None,
-            ..self.clone()
-        })
-    }
-
     /// The port of the host at this place of the list.
     #[must_use]
     pub fn port_at(&self, place: usize) -> u16 {
@@ -483,12 +471,6 @@ impl Database {
         let dbname = if self.dbname == self.name { Arc::clone(&name) } else { Arc::clone(&self.dbname) };
         Self { name, dbname, automatic: true, ..self.clone() }
     }
-}
-
-/// The name of what the reads of a database belong to ([`Database::replicas`]).
-#[must_use]
-pub fn replicas_of(name: &str) -> String {
-    format!("{name}{REPLICAS}")
 }
 
 /// Checks a name in `[databases]`.
@@ -595,8 +577,6 @@ pub(crate) const DATABASE_KEYS: &[&str] = &[
 ];
 /// The name of the fallback.
 pub(crate) const FALLBACK: &str = "*";
-/// What the name of [`Database::replicas`] ends with.
-pub(crate) const REPLICAS: &str = ":replica";
 /// The name of the console.
 pub(crate) const RESERVED: &str = "pgbouncer";
 

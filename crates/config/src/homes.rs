@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::WorkerId;
 
 use crate::catalog::Settings;
-use crate::database::REPLICAS;
+use crate::derived::line_of;
 
 /// The homes of all databases.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,10 +72,10 @@ impl Homes {
     pub fn home_of(&self, database: &str) -> WorkerId {
         // The low half of the hash alone depends too much on the last bits of the name's bytes.
         let mixed = |hash: u64| hash ^ (hash >> 32);
-        // The replicas of a database are where it is.
-        let database = database.strip_suffix(REPLICAS).unwrap_or(database);
-        let by_name = || WorkerId(u8::try_from(mixed(hash(database)) % u64::from(self.workers)).unwrap_or(0));
-        self.assigned.get(database).copied().unwrap_or_else(by_name)
+        // What is derived from a database is where it is.
+        let line = line_of(database).unwrap_or(database);
+        let by_name = || WorkerId(u8::try_from(mixed(hash(line)) % u64::from(self.workers)).unwrap_or(0));
+        self.assigned.get(database).or_else(|| self.assigned.get(line)).copied().unwrap_or_else(by_name)
     }
 
     /// Number of workers that share the databases, at least 1.

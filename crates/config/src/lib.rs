@@ -11,6 +11,7 @@ mod catalog;
 mod check;
 mod cluster;
 mod database;
+mod derived;
 mod diff;
 mod endpoint;
 mod etcd;
@@ -37,7 +38,8 @@ pub use catalog::{
     ReadRouting, Reload, SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use cluster::{Cluster, LeaseFencing};
-pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs, replicas_of};
+pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs};
+pub use derived::derived_names;
 pub use diff::changes;
 pub use endpoint::Endpoint;
 pub use etcd::Etcd;

@@ -11,7 +11,7 @@ use pool::{Limits, Mode, Reuse};
 use protocol::state::{Kind as Holding, PinRules, Policy};
 
 use crate::catalog::{CheckQuery, ReadRouting, SessionState, Settings};
-use crate::database::{Database, REPLICAS, RESERVED};
+use crate::database::{Database, RESERVED};
 use crate::user::UserSettings;
 
 impl Settings {
@@ -22,31 +22,8 @@ impl Settings {
             return Some(Arc::clone(known));
         }
         let may_be_made = !name.is_empty() && name.len() <= base::NAME_BYTES_MAX && name != RESERVED;
-        let fallback = self.fallback.as_ref().filter(|_| may_be_made && !self.is_of_replicas(name))?;
+        let fallback = self.fallback.as_ref().filter(|_| may_be_made && !self.is_derived(name))?;
         Some(Arc::new(fallback.instance(name)))
-    }
-
-    /// The same, or what the reads of a database belong to ([`Database::replicas`]).
-    #[must_use]
-    pub fn database_or_replicas(&self, name: &str) -> Option<Arc<Database>> {
-        match self.parent_of_replicas(name) {
-            Some(parent) => parent.replicas().map(Arc::new),
-            None => self.database(name),
-        }
-    }
-
-    /// Whether a database of this name is what the reads of another one belong to.
-    #[must_use]
-    pub fn is_of_replicas(&self, name: &str) -> bool {
-        self.parent_of_replicas(name).is_some()
-    }
-
-    /// The database on the primary of a cluster whose reads belong to this name.
-    #[must_use]
-    pub fn parent_of_replicas(&self, name: &str) -> Option<Arc<Database>> {
-        let stem = name.strip_suffix(REPLICAS).filter(|stem| !stem.ends_with(REPLICAS))?;
-        let parent = self.database(stem)?;
-        parent.cluster_of_primary().is_some().then_some(parent)
     }
 
     /// Whether reads of any client of this cluster's primary may go to its replicas.

@@ -49,8 +49,8 @@ impl Pools {
         }
     }
 
-    /// Opens the pool of a database and a user, both given as small numbers of the caller's choice; the pair must not be
-    /// open yet. `min_pool_size` applies from now on, because a pool is opened when a client logs in or when the database
+    /// Opens the pool of a database and a user, both given as small numbers of the caller's choice. Several pools may have the same
+    /// pair, such as that of the primary and that of the replicas: they share the limits of both. `min_pool_size` applies from now on, because a pool is opened when a client logs in or when the database
     /// entry names the user of its servers.
     pub fn open(&mut self, now: Time, database: u32, user: u32, limits: Limits) -> PoolKey {
         let unnamed = Key::NOWHERE;

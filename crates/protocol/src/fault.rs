@@ -159,6 +159,9 @@ impl Fault {
             Self::QueryWaitTimeout { why, .. } | Self::QueryTimeoutWaiting { why, .. } => why.as_ref()?.hint(),
             Self::TransactionInStatementMode => "Use pool_mode transaction or session for transaction blocks.",
             Self::ReplicationUnknown { .. } => "Valid values are: \"false\", 0, \"true\", 1, \"database\".",
+            Self::TargetUnknown { .. } => {
+                "Valid values are: any, read-write, read-only, primary, standby, prefer-standby."
+            }
             Self::StatementsFull => "Close statements that are not needed, or prepare fewer different texts.",
             Self::ClientMemoryFull { .. } => "Close prepared statements that are not needed, or prepare shorter texts.",
             Self::ShutdownTimeout { .. } | Self::PrimaryLeft { .. } => "Connect again.",
@@ -306,7 +309,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 82] = [
+        let table: [(Fault, Blame, &str, &str); 84] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -343,6 +346,18 @@ mod tests {
                 Client,
                 "22023",
                 "invalid value for parameter \"replication\": \"sure\"",
+            ),
+            (
+                Fault::TargetUnknown { value: "x".into() },
+                Client,
+                "22023",
+                "invalid value for parameter \"trunkline.target_session_attrs\": \"x\"",
+            ),
+            (
+                Fault::TargetConfigured { name: "x:any".into() },
+                Client,
+                "22023",
+                "database \"x:any\" is configured: connect to it, without trunkline.target_session_attrs",
             ),
             (Fault::PasswordBeforeStartup, Client, "08P01", "client password pkt before startup packet"),
             (Fault::PasswordWrong, Client, "08P01", "password authentication failed"),

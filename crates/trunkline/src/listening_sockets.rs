@@ -87,7 +87,7 @@ pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<
 
 /// The reasons why listening would fail, as far as they can be told without listening.
 pub(crate) fn check(settings: &Settings) -> Vec<String> {
-    let looked_up = settings.listen_addr.iter().map(|item| addresses(item, settings.listen_port));
+    let looked_up = settings.listen_addr.iter().map(|item| client_addresses(item, settings));
     let (found, unknown): (Vec<_>, Vec<_>) = looked_up.partition(Result::is_ok);
     let found: Vec<SocketAddr> = found.into_iter().flat_map(Result::unwrap_or_default).collect();
     let mut wrong: Vec<String> = unknown.into_iter().filter_map(|found| found.err().map(|Fatal(text)| text)).collect();
@@ -101,7 +101,8 @@ pub(crate) fn check(settings: &Settings) -> Vec<String> {
     }
     let http = http_addresses(settings).into_iter().filter_map(Result::ok).flatten();
     if let Some(both) = http.into_iter().find(|http| found.iter().any(|address| conflict(*http, *address))) {
-        wrong.push(format!("http_port is also listen_port: {}", both.port()));
+        let clients = if both.port() == settings.listen_port { "listen_port" } else { "listen_port_replica" };
+        wrong.push(format!("http_port is also {clients}: {}", both.port()));
     }
     if let Some(directory) = settings.unix_socket_dir.as_deref().filter(|directory| !directory.starts_with('@'))
         && !Path::new(directory).is_dir()
@@ -186,7 +187,7 @@ fn open_own(
     sockets: &mut ListeningSockets,
 ) -> Result<(), Fatal> {
     for item in &settings.listen_addr {
-        for address in addresses(item, settings.listen_port)? {
+        for address in client_addresses(item, settings)? {
             if let Some(listener) = take(inherited, &Bound::Tcp(address)) {
                 sockets.listeners.push(listener);
                 continue;
@@ -311,6 +312,15 @@ fn listen_http(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 const HTTP_BACKLOG: u32 = 128;
+
+/// The addresses of an item of `listen_addr`, with each port for clients.
+fn client_addresses(item: &str, settings: &Settings) -> Result<Vec<SocketAddr>, Fatal> {
+    let mut found = addresses(item, settings.listen_port)?;
+    if settings.listen_port_replica != 0 {
+        found.extend(addresses(item, settings.listen_port_replica)?);
+    }
+    Ok(found)
+}
 
 /// The addresses of an item of `listen_addr`.
 fn addresses(item: &str, port: u16) -> Result<Vec<SocketAddr>, Fatal> {

@@ -350,10 +350,20 @@ impl Registry {
         self.databases[self.pool(pool)?.database as usize].entry.as_ref()
     }
 
-    /// The name of the database to which the clients of a pool belong: of replicas, that of their primary.
-    pub(crate) fn home_of(&self, database: u32, pool: PoolKey) -> &Arc<str> {
-        let home = self.pool(pool).and_then(|place| self.pool(place.home?));
-        home.map_or(&self.databases[database as usize].name, |home| &home.database_name)
+    /// The name of a database as its clients and operators know it: what is derived from a line has that of the line.
+    pub(crate) fn line_name(&self, database: u32) -> &Arc<str> {
+        let database = &self.databases[database as usize];
+        database.entry.as_ref().map_or(&database.name, |entry| entry.line_name())
+    }
+
+    /// The number of the line that a database is derived from, else its own: under this number its servers count for
+    /// `max_db_connections`.
+    pub(crate) fn line_number(&mut self, database: u32, settings: &Settings) -> u32 {
+        let name = Arc::clone(self.line_name(database));
+        if self.databases[database as usize].name == name {
+            return database;
+        }
+        self.database(&name, settings.database(&name))
     }
 
     /// The pools of a database.

@@ -15,6 +15,7 @@ pub(crate) mod rates;
 pub(crate) mod reads;
 pub(crate) mod remembered;
 pub(crate) mod replicas;
+pub(crate) mod roles;
 pub(crate) mod switchovers;
 pub(crate) mod timeouts;
 pub(crate) mod traffic;

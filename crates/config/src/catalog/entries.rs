@@ -302,6 +302,8 @@ catalog! {
     proxy_protocol_from: Networks = Some(""), Live, Built;
     /// Which requests of the clients of a cluster's primary go to its replicas: `off`: none; `explicit`: those that say so, by a comment or as read-only transactions; `automatic`: besides, each statement outside a transaction that is proven only to read.
     read_routing: Word<ReadRouting> = Some("off"), Live, Built;
+    /// A further TCP port, at the addresses of `listen_addr`, whose clients belong to replicas: as if each said `trunkline.target_session_attrs=standby` in its startup packet, unless it says something else there. 0: there is none.
+    listen_port_replica: Port = Some("0"), Restart, Built;
     /// The zone in which this pooler runs: of the hosts of a database those of the same zone (`zones=`) are used first, and others only while none of these can be used. Empty: zones do not matter.
     zone: Text = Some(""), Live, Built;
 }

@@ -43,7 +43,7 @@ fn the_hundred_settings_of_pgbouncer_come_first_and_in_its_order() {
                 lock_sweep_interval reuse_unnamed_statements sequence_hold_time session_unseen session_verify
                 scram_iterations_max max_unauthenticated_connections track_statements http_listen_addr http_port log_format log_pool_wait
                 log_min_duration_transaction trace_values otlp_endpoint otlp_headers otlp_ca_file otlp_sample_ratio otlp_service_name
-                otlp_values proxy_protocol_from read_routing zone";
+                otlp_values proxy_protocol_from read_routing listen_port_replica zone";
     assert_eq!(names[100..], ours.split_whitespace().collect::<Vec<_>>());
 }
 

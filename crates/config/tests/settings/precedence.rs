@@ -56,9 +56,9 @@ fn reads_are_routed_where_sessions_follow_their_clients_to_replicas() {
         let entry = settings.database(database).expect("it is configured");
         assert_eq!(settings.read_routing(&entry, user), expected, "{database} {user}");
     }
-    assert!(settings.database_or_replicas("shop:replica").is_some() && settings.is_of_replicas("shop:replica"));
+    assert!(settings.database_or_derived("shop:replica").is_some() && settings.is_of_replicas("shop:replica"));
     for name in ["lone:replica", "ro:replica", "shop:replica:replica", "none:replica"] {
-        assert!(settings.database_or_replicas(name).is_none() && !settings.is_of_replicas(name), "{name}");
+        assert!(settings.database_or_derived(name).is_none() && !settings.is_of_replicas(name), "{name}");
     }
 }
 
@@ -67,7 +67,7 @@ fn no_client_reaches_the_replicas_of_a_database_by_their_name() {
     let text = "[pgbouncer]\n[clusters]\nmain = hosts=a,b user=u\n[databases]\n* = cluster=main\n";
     let settings = settings(text);
     assert!(settings.database("shop").is_some() && settings.database("shop:replica").is_none());
-    assert!(settings.database_or_replicas("shop:replica").is_some_and(|entry| entry.automatic));
+    assert!(settings.database_or_derived("shop:replica").is_some_and(|entry| entry.automatic));
 }
 
 #[test]

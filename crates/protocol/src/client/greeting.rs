@@ -133,6 +133,8 @@ pub struct Request {
     pub options: Option<Box<str>>,
     /// Protocol options (`_pq_.`) that are not known here.
     pub unknown_options: Vec<String>,
+    /// What a host has to be for the client's servers, in libpq's words, which nobody has read yet: `trunkline.target_session_attrs`.
+    pub target_session_attrs: Option<Box<str>>,
 }
 
 impl Request {
@@ -144,8 +146,13 @@ impl Request {
         let replication = wanted_stream(&parameters)?;
         let (mut user, mut database, mut options) = (None, None, None);
         let mut unknown_options = Vec::new();
-        let mut given =
-            Given { rules, vars: Vars::new(rules.tracked), settings: Overrides::default(), unsupported: None };
+        let mut given = Given {
+            rules,
+            vars: Vars::new(rules.tracked),
+            settings: Overrides::default(),
+            unsupported: None,
+            target: None,
+        };
         for (name, value) in parameters {
             match name {
                 "user" => user = Some(value),
@@ -153,19 +160,33 @@ impl Request {
                 _ if name.starts_with("_pq_.") => unknown_options.push(name.to_owned()),
                 // Was read first, because the treatment of `options` depends on it.
                 "replication" => {}
-                "options" if replication.is_some() => options = Some(value.into()),
+                "options" if replication.is_some() => {
+                    given.read_target(value);
+                    options = Some(value.into());
+                }
                 "options" => given.read_options(value)?,
                 _ => given.set(name, value, false, |name| Fault::StartupParameter { name }),
             }
         }
-        let Given { vars, settings, unsupported, .. } = given;
+        let Given { vars, settings, unsupported, target: target_session_attrs, .. } = given;
         let user = user.filter(|user| !user.is_empty()).ok_or(Fault::NoUser)?;
         if user.len() > USER_BYTES_MAX {
             return Err(Fault::UserTooLong);
         }
         let user: Arc<str> = user.into();
         let database = database.filter(|name| !name.is_empty()).map_or_else(|| user.clone(), Arc::from);
-        Ok(Self { user, database, minor, vars, settings, unsupported, replication, options, unknown_options })
+        Ok(Self {
+            user,
+            database,
+            minor,
+            vars,
+            settings,
+            unsupported,
+            replication,
+            options,
+            unknown_options,
+            target_session_attrs,
+        })
     }
 
     /// Appends the `NegotiateProtocolVersion` that the client must get if it asked for more than is supported here.
@@ -191,10 +212,15 @@ struct Given<'a> {
     vars: Vars,
     settings: Overrides,
     unsupported: Option<Fault>,
+    target: Option<Box<str>>,
 }
 
 impl Given<'_> {
     fn set(&mut self, name: &str, value: &str, are_ignored: bool, fault: impl FnOnce(Box<str>) -> Fault) {
+        if TARGETS.iter().any(|target| name.eq_ignore_ascii_case(target)) {
+            self.target = Some(value.into());
+            return;
+        }
         let tracked = self.rules.tracked;
         let is_ignored = are_ignored || self.is_ignored(name);
         let place = tracked.startup_place(name).filter(|place| tracked.is_followed(*place) || !is_ignored);
@@ -238,6 +264,17 @@ impl Given<'_> {
             self.set(&name.replace('-', "_"), value, are_ignored, |name| Fault::OptionsParameter { name });
         }
         Ok(())
+    }
+
+    /// Reads of the `options` for a dedicated server, which reads them itself, what is said to the pooler.
+    fn read_target(&mut self, options: &str) {
+        let words = split_options(options);
+        let settings = words.iter().map(|word| word.trim_start_matches("--").trim_start_matches("-c"));
+        for (name, value) in settings.filter_map(|setting| setting.split_once('=')) {
+            if TARGETS.contains(&name) {
+                self.target = Some(value.into());
+            }
+        }
     }
 }
 
@@ -284,6 +321,8 @@ pub fn welcome(
     out
 }
 
+/// The parameter by which a client says what a host has to be, and Odyssey's name of it.
+const TARGETS: [&str; 2] = ["trunkline.target_session_attrs", "odyssey.target_session_attrs"];
 const READ_ONLY: &str = "default_transaction_read_only";
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -323,6 +362,21 @@ mod tests {
         assert_eq!(request.settings.iter().collect::<Vec<_>>(), [("a.b", "1"), ("geqo", "off")]);
         let request = read(&[("user", "ann"), ("geqo", "off")], &["geqo"]).expect("a request");
         assert_eq!((request.unsupported, request.settings.is_empty()), (None, true));
+    }
+
+    #[test]
+    fn what_a_host_has_to_be_is_said_to_the_pooler() {
+        let options = "-c geqo=off -c trunkline.target_session_attrs=standby";
+        for parameters in [
+            [("user", "ann"), ("Trunkline.Target_Session_Attrs", "standby")].as_slice(),
+            &[("user", "ann"), ("options", "-ctrunkline.target_session_attrs=standby")],
+            &[("user", "ann"), ("options", "--odyssey.target-session-attrs=standby")],
+            &[("user", "ann"), ("replication", "database"), ("options", options)],
+        ] {
+            let request = read(parameters, &[]).expect("a request");
+            assert_eq!(request.target_session_attrs.as_deref(), Some("standby"), "{parameters:?}");
+            assert!(request.settings.is_empty() && request.unsupported.is_none(), "no server is told");
+        }
     }
 
     #[test]

@@ -54,6 +54,12 @@ faults! {
     /// The startup parameter `replication` has an invalid value.
     ReplicationUnknown { value: Box<str> } = Client, INVALID_PARAMETER_VALUE,
         "invalid value for parameter \"replication\": \"{value}\"";
+    /// The startup parameter `trunkline.target_session_attrs` has an invalid value.
+    TargetUnknown { value: Box<str> } = Client, INVALID_PARAMETER_VALUE,
+        "invalid value for parameter \"trunkline.target_session_attrs\": \"{value}\"";
+    /// The client asks for hosts of a kind, and a line of the configuration has the name of the pool that it would belong to.
+    TargetConfigured { name: Box<str> } = Client, INVALID_PARAMETER_VALUE,
+        "database \"{name}\" is configured: connect to it, without trunkline.target_session_attrs";
     /// A password message came before the startup packet.
     PasswordBeforeStartup = Client, PROTOCOL_VIOLATION, "client password pkt before startup packet";
     /// The password is wrong, or the user is unknown.

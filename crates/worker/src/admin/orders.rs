@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use config::replicas_of;
+use config::derived_names;
 use pool::{CloseReason, Event, ServerKey};
 use protocol::fault::{EndedBy, Fault};
 use reactor::Io;
@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
 
     fn is_awaiting(&self, order: &Order) -> bool {
         let is_of = |server: &Server, whose: &Whose| match whose {
-            Some(name) => self.registry.home_of(server.database, server.pool) == name,
+            Some(name) => self.registry.line_name(server.database) == name,
             None => true,
         };
         let is_used = |key, server: &Server| {
@@ -123,8 +123,8 @@ impl<I: Io> Worker<I> {
     fn databases_of(&self, whose: &Whose) -> Vec<u32> {
         match whose {
             Some(name) => {
-                let replicas = self.registry.known_database(&replicas_of(name));
-                self.registry.known_database(name).into_iter().chain(replicas).collect()
+                let names = std::iter::once(name.to_string()).chain(derived_names(name));
+                names.filter_map(|name| self.registry.known_database(&name)).collect()
             }
             None => {
                 self.registry.pools().map(|(_, place)| place.database).collect::<BTreeSet<_>>().into_iter().collect()

@@ -68,12 +68,12 @@ impl<I: Io> Worker<I> {
 
     fn renew_database(&mut self, number: usize) -> Fate {
         let Some(old) = self.registry.databases[number].entry.clone() else { return Fate::Stays };
-        let new = self.hands.active.settings.database_or_replicas(&old.name);
+        let new = self.hands.active.settings.database_or_derived(&old.name);
         // A database from `*` is never removed by a file that does not name it, as long as there is a `*`.
         self.registry.databases[number].entry = new.clone();
         let Some(new) = new else { return Fate::Removed };
-        if old.user != new.user {
-            // Its pools now belong to another user.
+        if old.user != new.user || old.line_name() != new.line_name() {
+            // Its pools now belong to another user, or a line has its name now.
             return Fate::Removed;
         }
         let has_other_hosts = !new.hosts_with_ports().eq(old.hosts_with_ports());

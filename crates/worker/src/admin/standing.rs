@@ -99,7 +99,7 @@ impl Standing {
     #[must_use]
     pub fn holds(&self, entry: &Database) -> bool {
         let gate = entry.cluster_of_primary().and_then(|cluster| self.gate(cluster));
-        self.held.contains(&entry.name) || matches!(gate, Some(Gate::Held | Gate::Fenced))
+        self.held.contains(entry.line_name()) || matches!(gate, Some(Gate::Held | Gate::Fenced))
     }
 
     /// Whether a new client of a database is let in, and gets a server.
@@ -190,7 +190,7 @@ impl<I: Io> Worker<I> {
     /// Whether a pool is to be paused, and why its servers are closed then.
     pub(crate) fn is_pause_ordered(&self, pool: PoolKey) -> Option<CloseReason> {
         let standing = &self.hands.active.standing;
-        let name = self.registry.pool(pool).map(|place| self.registry.home_of(place.database, pool));
+        let name = self.registry.pool(pool).map(|place| self.registry.line_name(place.database));
         if name.is_some_and(|name| standing.killed.contains(name)) {
             return Some(CloseReason::Killed);
         }

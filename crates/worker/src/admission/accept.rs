@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use base::{Key, Time, Wall};
+use config::SessionAttrs;
 use measure::HandshakePeer;
 use protocol::client::greeting::{self, Opening, Request, SSL_REQUEST, StartupRules};
 use protocol::fault::Fault;
@@ -182,12 +183,32 @@ impl<I: Io> Worker<I> {
                     Ok(request) if has_kept_descriptor && *request.database != *CONSOLE => {
                         self.fail_client(key, &Fault::DescriptorsFull);
                     }
-                    Ok(request) => self.go_home(key, request, early, since_wall),
+                    Ok(Request { target_session_attrs: Some(value), .. })
+                        if SessionAttrs::of_word(&value).is_none() =>
+                    {
+                        self.fail_client(key, &Fault::TargetUnknown { value });
+                    }
+                    Ok(mut request) => {
+                        self.ask_by_port(key, &mut request);
+                        self.go_home(key, request, early, since_wall);
+                    }
                     Err(fault) => self.fail_client(key, &fault),
                 }
             }
             Opening::Farewell => self.part_from_client(key, "client close request"),
             Opening::Bad(fault) => self.fail_client(key, &fault),
+        }
+    }
+
+    /// A client that has come by `listen_port_replica` asks for a standby, unless it asks for something itself.
+    fn ask_by_port(&self, key: Key, request: &mut Request) {
+        let port = self.hands.active.settings.listen_port_replica;
+        if port == 0 || request.target_session_attrs.is_some() {
+            return;
+        }
+        let near_end = self.clients.get(key).and_then(|client| self.hands.io.near_end(client.conn));
+        if near_end.is_some_and(|address| address.port() == port) {
+            request.target_session_attrs = Some(SessionAttrs::Standby.word().into());
         }
     }
 

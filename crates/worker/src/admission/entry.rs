@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use auth::ScramKeys;
 use base::Key;
-use config::Database;
+use config::{Database, SessionAttrs};
 use measure::LoginOutcome;
 use pool::LedgerKey;
 use protocol::client::greeting;
@@ -80,7 +80,8 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        let entry = match self.destination(key, &name) {
+        let entry = self.destination(key, &name).and_then(|entry| Ok((self.asked_for(key, &entry)?, entry)));
+        let (asked_for, entry) = match entry {
             Ok(entry) => entry,
             Err(fault) => {
                 self.turn_away(key, &fault);
@@ -95,7 +96,25 @@ impl<I: Io> Worker<I> {
         }
         self.count_for_database(key, database);
         self.registry.databases[database as usize].totals.client_login_count += 1;
+        let (database, entry) = match asked_for {
+            Some(derived) => (self.registry.database(&derived.name, Some(derived.clone())), derived),
+            None => (database, entry),
+        };
         self.enter_pool(key, database, &entry, entry.user.as_deref().unwrap_or(&user), keys);
+    }
+
+    /// What is derived from a database for a client that asks for hosts of another kind (`trunkline.target_session_attrs`).
+    ///
+    /// # Errors
+    /// A line of the configuration has its name.
+    fn asked_for(&self, key: Key, entry: &Database) -> Result<Option<Arc<Database>>, Fault> {
+        let Some(login) = self.clients.login(key) else { return Ok(None) };
+        let asked = login.request.target_session_attrs.as_deref().and_then(SessionAttrs::of_word);
+        let Some(derived) = asked.and_then(|attrs| entry.asked_for(attrs)) else { return Ok(None) };
+        if self.hands.active.settings.databases.contains_key(&derived.name) {
+            return Err(Fault::TargetConfigured { name: (*derived.name).into() });
+        }
+        Ok(Some(Arc::new(derived)))
     }
 
     /// The database that an authenticated client has named.
@@ -103,7 +122,8 @@ impl<I: Io> Worker<I> {
     /// # Errors
     /// There is no such database, or it accepts no clients now, or no more clients.
     fn destination(&self, key: Key, name: &str) -> Result<Arc<Database>, Fault> {
-        let number = self.registry.known_database(name);
+        let is_named = |number: &u32| **self.registry.line_name(*number) == *name;
+        let number = self.registry.known_database(name).filter(is_named);
         let entry = number.and_then(|number| self.registry.databases[number as usize].entry.clone());
         // A database that was added during the login may have another home worker: here it does not exist.
         let is_here = self.hands.active.homes.home_of(name) == self.hands.id;

@@ -90,9 +90,10 @@ impl<I: Io> Worker<I> {
         }
         self.limit_user(number);
         let limit = self.hands.active.settings.max_db_connections(entry).unwrap_or(0);
-        self.pools.set_database_limit(database, limit);
+        let line = self.registry.line_number(database, &self.hands.active.settings);
+        self.pools.set_database_limit(line, limit);
         let limits = self.hands.active.settings.pool_limits(entry, on_server);
-        let pool = self.pools.open(self.hands.now, database, number, limits);
+        let pool = self.pools.open(self.hands.now, line, number, limits);
         let user_name = self.registry.users[number as usize].name.clone();
         let database_name = self.registry.databases[database as usize].name.clone();
         let lives = self.registry.former_pools.take(&database_name, &user_name);

@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
         let keys = packed
             .keys
             .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
-        let entry = self.hands.active.settings.database_or_replicas(&packed.name.database);
+        let entry = self.hands.active.settings.database_or_derived(&packed.name.database);
         // The welcome of servers with another configuration does not apply here.
         let before = welcome.clone();
         let is_same = entry.is_some_and(|entry| entry.stamp() == packed.stamp) && !packed.is_welcome_old;
@@ -114,7 +114,7 @@ impl<I: Io> Worker<I> {
 
     /// The pool of this name, if the configuration allows it.
     fn known_pool(&mut self, name: &PoolName) -> Option<PoolKey> {
-        let entry = self.hands.active.settings.database_or_replicas(&name.database)?;
+        let entry = self.hands.active.settings.database_or_derived(&name.database)?;
         if entry.user.as_ref().is_some_and(|user| **user != *name.user) {
             return None;
         }
@@ -199,6 +199,7 @@ impl<I: Io> Worker<I> {
                     replication: None,
                     options: None,
                     unknown_options: Vec::new(),
+                    target_session_attrs: None,
                 };
                 let pool = self.known_pool(&name);
                 let nowhere = Key::NOWHERE;

@@ -32,7 +32,8 @@ impl<I: Io> Worker<I> {
             let (database, user) = (place.database, place.user_name.clone());
             let Some(entry) = self.registry.databases[database as usize].entry.clone() else { continue };
             let limit = active.settings.max_db_connections(&entry).unwrap_or(0);
-            self.pools.set_database_limit(database, limit);
+            let line = self.registry.line_number(database, &active.settings);
+            self.pools.set_database_limit(line, limit);
             let mut limits = active.settings.pool_limits(&entry, &user);
             if self.admin.is_going_down() {
                 limits.servers_min = 0;

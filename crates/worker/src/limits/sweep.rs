@@ -28,7 +28,11 @@ impl<I: Io> Worker<I> {
         let databases = self.registry.databases.iter();
         let mut excess = databases.filter(|place| place.is_automatic()).count().saturating_sub(AUTOMATIC_MAX);
         let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.registry.pool(pool)?.database));
-        let used: BTreeSet<u32> = of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
+        let mut used: BTreeSet<u32> =
+            of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
+        // What is derived from a line counts under its number.
+        let lines = |number: &u32| self.registry.known_database(self.registry.line_name(*number));
+        used.extend(used.iter().filter_map(lines).collect::<Vec<_>>());
         let (idle_limit, retry) =
             (self.hands.active.settings.autodb_idle_timeout, self.hands.active.settings.server_login_retry);
         let mut forgotten = Vec::new();

@@ -26,7 +26,7 @@ pub use cluster::Cluster;
 pub use event::{Command, Event, Gate, News, SlotLag, State, Terms};
 pub use lag::{Lag, LagLimit};
 pub use member::{Checked, Member, MemberRole, Report};
-pub use replayed::Replayed;
+pub use replayed::{Replayed, log_position};
 pub use rotation::{Rotation, Turn};
 pub use store::{StoreAnswer, StoreVersion};
 pub use succession::Heritage;

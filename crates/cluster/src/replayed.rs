@@ -11,7 +11,7 @@ use base::Time;
 
 use crate::cluster::Cluster;
 use crate::event::Command;
-use crate::member::MemberRole;
+use crate::member::{MemberRole, Report};
 
 /// A replica has replayed everything that was committed on the primary before a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +22,17 @@ pub struct Replayed {
     pub since: Time,
     /// The position in the log that the primary has reported then, in bytes.
     pub position: u64,
+}
+
+/// Parses a position in the log as PostgreSQL writes it (`pg_lsn`), such as `16/B374D848`: the end of the last record in front of it.
+#[must_use]
+pub fn log_position(text: &str) -> Option<u64> {
+    let part = |digits: &str| {
+        let is_part = (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u64::from_str_radix(digits, 16).ok().filter(|_| is_part)
+    };
+    let (high, low) = text.split_once('/')?;
+    Some(Report::end_of_record(part(high)? << 32 | part(low)?))
 }
 
 /// What the primary has reported lately.
@@ -141,6 +152,24 @@ mod tests {
             Some(vec![(10, 100), (30, 200)]),
             "nothing was written"
         );
+    }
+
+    #[test]
+    fn a_position_is_read_as_postgresql_writes_it() {
+        for (text, position) in [
+            ("0/0", Some(0)),
+            ("16/B374D848", Some(0x16_B374_D848)),
+            ("0/3000028", Some(0x300_0000)),
+            ("ffffffff/ffffffff", Some(u64::MAX)),
+            ("100000000/0", None),
+            ("0/+1", None),
+            ("1", None),
+            ("", None),
+            ("/", None),
+            ("0/0/0", None),
+        ] {
+            assert_eq!(log_position(text), position, "{text}");
+        }
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl Switchover {
         if let Step::CatchUp(since, position) = self.step {
             let position = position.or(sight.source.map(|report| report.replayed));
             self.step = Step::CatchUp(since, position);
-            let has_replayed = |(written, target): (u64, &Report)| target.replayed >= end_of_record(written);
+            let has_replayed = |(written, target): (u64, &Report)| target.replayed >= written;
             if has_caught_up(position.zip(sight.target).is_some_and(has_replayed)) {
                 // All that is left of the time that clients may be held for.
                 let until = if self.has_agents { self.held_until } else { Some(now + FINISH_MAX) };
@@ -297,18 +297,6 @@ impl Switchover {
     }
 }
 
-/// Where the last record ends, at most. At the beginning of a page the position for the next record is that behind the header of the
-/// page (PostgreSQL, `XLogBytePosToRecPtr`), which a standby has not replayed before there is such a record.
-fn end_of_record(inserted: u64) -> u64 {
-    let page = inserted - inserted % PAGE_BYTES;
-    if inserted - page <= PAGE_HEADER_MAX { page } else { inserted }
-}
-
-/// `XLOG_BLCKSZ` as built by default; other builds have larger pages, whose beginnings are among these.
-const PAGE_BYTES: u64 = 8192;
-/// `SizeOfXLogLongPHD`, at the beginning of a segment.
-const PAGE_HEADER_MAX: u64 = 40;
-
 /// A checkpoint may take long on a busy primary; nobody waits for it.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(300);
 /// Nothing is written meanwhile but by clients that do not come through us.
@@ -317,15 +305,3 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 const FINISH_MAX: Duration = Duration::from_secs(600);
 /// Servers whose clients were ended are closed at once.
 const END_LOANS_MAX: Duration = Duration::from_secs(2);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_header_of_a_page_that_has_no_record_yet_is_not_waited_for() {
-        for (inserted, replayed) in [(8192 + 24, 8192), (16 << 20 | 40, 16 << 20), (8192 + 41, 8192 + 41), (500, 500)] {
-            assert_eq!(end_of_record(inserted), replayed);
-        }
-    }
-}

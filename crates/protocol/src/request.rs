@@ -3,7 +3,7 @@
 //! Always true: a message that has not come whole is not counted.
 //! Not here: messages in pieces (`wire::Scanner`), what the server owes for a request (`exchange`).
 
-use wire::frontend;
+use wire::{frontend, write};
 
 /// The whole messages at the start of `bytes`, each with its offset, kind and body; stops at the first incomplete one.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, &[u8])> {
@@ -44,18 +44,40 @@ pub fn is_of_one_statement(bytes: &[u8]) -> bool {
     is_one_request(bytes) && messages(bytes).filter(|(_, kind, _)| *kind == frontend::BIND).count() <= 1
 }
 
+/// The request with another text in its Query, or in its first Parse.
+#[must_use]
+pub fn with_text(request: &[u8], text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(request.len() + text.len());
+    let mut is_said = false;
+    for (_, kind, body) in messages(request) {
+        match kind {
+            frontend::QUERY if !is_said => write::query(&mut out, text),
+            frontend::PARSE if !is_said => write::message(&mut out, kind, |out| {
+                let ends: Vec<usize> =
+                    body.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at + 1).take(2).collect();
+                let [name, statement] = ends[..] else { return out.extend_from_slice(body) };
+                out.extend_from_slice(&body[..name]);
+                out.extend_from_slice(text.as_bytes());
+                out.push(0);
+                out.extend_from_slice(&body[statement..]);
+            }),
+            _ => write::message(&mut out, kind, |out| out.extend_from_slice(body)),
+        }
+        is_said |= matches!(kind, frontend::QUERY | frontend::PARSE);
+    }
+    out
+}
+
 /// A request of these messages, each with its kind and body.
 #[cfg(test)]
 pub(crate) fn request_of(messages: &[(u8, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
-    messages.iter().for_each(|(kind, body)| wire::write::message(&mut out, *kind, |out| out.extend_from_slice(body)));
+    messages.iter().for_each(|(kind, body)| write::message(&mut out, *kind, |out| out.extend_from_slice(body)));
     out
 }
 
 #[cfg(test)]
 mod tests {
-    use wire::write;
-
     use super::*;
 
     fn batch(kinds: &[u8]) -> Vec<u8> {
@@ -69,6 +91,20 @@ mod tests {
         for kinds in [&b"Q"[..], b"PBDES", b"BEBES", b"PDHS", b"CS"] {
             assert!(is_one_request(&batch(kinds)), "{kinds:?}");
         }
+    }
+
+    #[test]
+    fn a_request_gets_another_text() {
+        let mut query = Vec::new();
+        write::query(&mut query, "old");
+        let mut wanted = Vec::new();
+        write::query(&mut wanted, "a new one");
+        assert_eq!(with_text(&query, "a new one"), wanted);
+        let batch = |text: &str| {
+            let parse = [b"name\0", text.as_bytes(), b"\0\0\x01\0\0\0\x17"].concat();
+            request_of(&[(frontend::PARSE, &parse), (frontend::DESCRIBE, b"Sname\0"), (frontend::SYNC, b"")])
+        };
+        assert_eq!(with_text(&batch("old"), "a new one"), batch("a new one"));
     }
 
     #[test]

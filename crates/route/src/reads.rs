@@ -24,6 +24,8 @@ pub enum Reads {
     NeedsPrimary,
     /// It is one statement that is proven only to read.
     Proven,
+    /// It asks for a position in the log, `SHOW trunkline.lsn`, which is told by the primary, and not by this statement.
+    ShowsPosition,
 }
 
 /// Reads a text. Without `names` nothing is proven.
@@ -33,7 +35,7 @@ pub fn reads(text: &[u8], dialect: Dialect, names: Option<&ReadNames>) -> Reads 
         return asked;
     }
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace()).map(u8::to_ascii_lowercase);
-    // BEGIN, LISTEN, NOTIFY, SELECT, START, TABLE, UNLISTEN, VALUES, WITH, a parenthesis or a comment.
+    // BEGIN, LISTEN, NOTIFY, SELECT, SHOW, START, TABLE, UNLISTEN, VALUES, WITH, a parenthesis or a comment.
     if !first.is_some_and(|first| b"blnstuvw(/-".contains(&first)) {
         return Reads::No;
     }
@@ -49,6 +51,10 @@ pub fn reads(text: &[u8], dialect: Dialect, names: Option<&ReadNames>) -> Reads 
     }
     if words.is_one_of(0, &["listen", "unlisten", "notify"]) {
         return Reads::NeedsPrimary;
+    }
+    if words.are(0, &["show", "trunkline"]) {
+        let is_position = words.is_symbol(2, b".") && words.is(3, "lsn") && words.end() == 4;
+        return if is_position { Reads::ShowsPosition } else { Reads::No };
     }
     let is_proven = names.is_some_and(|names| dialect.encoding == Encoding::Safe && only_reads(&words, names));
     if is_proven { Reads::Proven } else { Reads::No }
@@ -280,6 +286,16 @@ mod tests {
             "begin",
         ] {
             assert_eq!(of(text), Reads::No, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_position_in_the_log_is_asked_for() {
+        for text in ["SHOW trunkline.lsn", " show Trunkline . LSN ;", "-- why\nshow trunkline.lsn"] {
+            assert_eq!(reads(text.as_bytes(), Dialect::default(), None), Reads::ShowsPosition, "{text}");
+        }
+        for text in ["show trunkline.lsns", "show trunkline", "show trunkline.lsn; select 1", "show trunkline.lsn.x"] {
+            assert_eq!(reads(text.as_bytes(), Dialect::default(), None), Reads::No, "{text}");
         }
     }
 

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use base::Random;
 use tests::client::Client;
 use tests::message;
+use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
 use tests::wait::{LIMIT, wait_until};
 
+use crate::console::http::get;
 use crate::house::House;
 use crate::pooling::clusters::{await_primary, start};
 use crate::pooling::hosts::pair;
@@ -138,10 +140,11 @@ pub(crate) fn a_client_reads_what_it_has_written(house: &House) {
 
 pub(crate) fn a_read_that_a_replica_refuses_is_answered_by_the_primary(house: &House) {
     let (one, two) = pair(house);
+    let http = free_port();
     one.query("create unlogged table u (a int)");
     one.query("insert into u values (1)");
     one.query(PORT);
-    let pooler = routed(house, &[&one, &two], "automatic", "check_interval=0.1");
+    let pooler = routed(house, &[&one, &two], &format!("automatic\nhttp_port = {http}"), "check_interval=0.1");
     let mut client = pooler.client("u", "rw");
     await_reads(&mut client, &two);
     // A table that the replica does not have yet, made by somebody else.
@@ -151,6 +154,7 @@ pub(crate) fn a_read_that_a_replica_refuses_is_answered_by_the_primary(house: &H
     assert_eq!(client.value("select count(*) from later"), "2");
     let answer = client.query("select a, port() from later order by a");
     assert_eq!(answer.rows.len(), 2, "{answer:?}");
+    assert_eq!(reads(http, "refused"), 2.0);
     two.query("select pg_wal_replay_resume()");
     // An error that the primary gives as well comes once.
     let failed = client.query("select 1 / (a - 1) from later");
@@ -168,11 +172,12 @@ pub(crate) fn a_read_that_a_replica_refuses_is_answered_by_the_primary(house: &H
 
 pub(crate) fn a_read_outlives_its_replica(house: &House) {
     let (one, mut two) = pair(house);
+    let http = free_port();
     one.query("create table t (a int)");
     one.query("insert into t select generate_series(1, 10)");
     one.query("create function slowly(int) returns int language plpgsql stable as 'begin perform pg_sleep($1); return inet_server_port(); end'");
     one.query(PORT);
-    let pooler = routed(house, &[&one, &two], "automatic", "check_interval=0.1");
+    let pooler = routed(house, &[&one, &two], &format!("automatic\nhttp_port = {http}"), "check_interval=0.1");
     let mut client = pooler.client("u", "rw");
     await_reads(&mut client, &two);
     let mut other = pooler.client("u", "rw");
@@ -191,6 +196,8 @@ pub(crate) fn a_read_outlives_its_replica(house: &House) {
     for _ in 0..20 {
         assert_eq!(client.value("select port()"), one.port().to_string());
     }
+    assert_eq!(reads(http, "lost"), 2.0);
+    assert!(reads(http, "replica") >= 4.0 && reads(http, "refused") == 0.0);
     // It is used again when it is back.
     two.restart(&house.place);
     wait_until("the replica is read from again", LIMIT * 2, || client.value("select port()") == two.port().to_string());
@@ -232,6 +239,41 @@ pub(crate) fn what_was_written_before_reads_were_routed_is_read_as_well(house: &
     wait_until("a new client reads what is old", LIMIT, || pooler.client("u", "rw").value("select a from t") == "0");
     assert_eq!(client.value("select a from t"), "1");
     two.query("select pg_wal_replay_resume()");
+}
+
+/// One client tells another from where in the log on it has to read.
+pub(crate) fn a_client_reads_what_another_has_written_if_it_is_told_where(house: &House) {
+    let (one, two) = pair(house);
+    one.query("create table t (a int)");
+    one.query("insert into t values (0)");
+    one.query(PORT);
+    wait_until("the row is there", LIMIT, || two.value("select to_regclass('t') is not null") == "t");
+    let pooler = routed(house, &[&one, &two], "automatic", "check_interval=0.1");
+    let (mut writer, mut reader) = (pooler.client("u", "rw"), pooler.client("u", "rw"));
+    let at_replica = |client: &mut Client| client.value("select port()") == two.port().to_string();
+    wait_until("reads go to the replica", LIMIT, || at_replica(&mut reader));
+    two.query("select pg_wal_replay_pause()");
+    writer.run("update t set a = 1");
+    let shown = writer.query("show trunkline.lsn;");
+    assert_eq!(shown.columns[0].0, "trunkline.lsn");
+    let position = shown.value();
+    let mut by_batch = message::parse("p", "SHOW trunkline.lsn");
+    for part in [message::bind("", "p", &[]), message::execute("", 0), message::sync()] {
+        by_batch.extend(part);
+    }
+    writer.peer.send(&by_batch);
+    assert!(writer.answer_within(LIMIT).value() >= position, "it is as far, prepared as well");
+    assert_eq!(reader.value("select a from t"), "0", "it knows of no write");
+    reader.run(&format!("set trunkline.min_lsn = '{position}'"));
+    assert_eq!(reader.value("select a from t"), "1");
+    assert!(!at_replica(&mut reader));
+    two.query("select pg_wal_replay_resume()");
+    wait_until("the replica is as far", LIMIT, || at_replica(&mut reader));
+    assert_eq!((&*reader.value("select a from t"), reader.value("show trunkline.min_lsn")), ("1", position));
+    reader.run("set trunkline.min_lsn = 'soon'");
+    assert!(!at_replica(&mut reader), "that is no position");
+    reader.run("reset trunkline.min_lsn");
+    wait_until("any will do", LIMIT, || at_replica(&mut reader));
 }
 
 /// The request that comes after one whose replica was lost is looked at like any other: it may write.
@@ -337,6 +379,13 @@ fn routed(house: &House, hosts: &[&Postgres], routing: &str, more: &str) -> Pool
     let pooler = start(house, hosts, more, |ini: Ini| ini.set(&routing));
     await_primary(&pooler, hosts[0]);
     pooler
+}
+
+/// The metric of reads with this result.
+fn reads(port: u16, result: &str) -> f64 {
+    let (_, body) = get(([127, 0, 0, 1], port).into(), "/metrics", "");
+    let begin = format!("trunkline_reads_routed_total{{database=\"rw\",user=\"u\",result=\"{result}\"}} ");
+    body.lines().find_map(|line| line.strip_prefix(&*begin)).map_or(0.0, |count| count.parse().expect("a number"))
 }
 
 /// Waits until a client reads from this host.

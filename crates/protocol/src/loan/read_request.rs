@@ -91,6 +91,8 @@ impl Batch {
         self.has_bind = true;
         match (self.parses, named) {
             (Some(false), None) => Some(()),
+            // That goes to the primary, whatever is bound.
+            (Some(true), _) if self.reads == Some(Reads::ShowsPosition) => Some(()),
             (None, Some(name)) => {
                 self.reads = Some(of(client.text_of(name)?));
                 Some(())

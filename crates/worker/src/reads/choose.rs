@@ -11,21 +11,25 @@ use base::{Key, Time};
 use cluster::Replayed;
 use config::{Database, ReadRouting};
 use pool::{ClientKey, PoolKey, ServerKey};
-use reactor::Io;
+use protocol::request::with_text;
+use reactor::{Chunk, Io};
 use route::Reads;
 
 use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::held::Held;
 use crate::reads::known_names::KnownNames;
-use crate::reads::routing::{Read, Routing};
+use crate::reads::routing::{MinLsn, Read, Routing};
 use crate::reads::withheld::Withheld;
 use crate::worker::Worker;
 
 /// Where a request goes.
 enum Way {
-    /// To the primary. It may write, unless it is a read for which no replica is far enough.
+    /// To the primary. It may write, unless it is a read.
     Primary { may_write: bool },
     /// To a replica.
     Replica { read: Read },
+    /// To the primary, as this request, in place of so many bytes: its client has asked for a position in the log.
+    Position { request: Vec<u8>, instead_of: usize },
 }
 
 impl<I: Io> Worker<I> {
@@ -49,6 +53,13 @@ impl<I: Io> Worker<I> {
             }
             (Way::Replica { .. }, None) => routing.goes_to_primary(false),
             (Way::Primary { may_write }, _) => routing.goes_to_primary(may_write),
+            (Way::Position { mut request, instead_of }, _) => {
+                routing.goes_to_primary(false);
+                let held = ready.held.get_or_insert_default();
+                request.extend(held.bytes().skip(instead_of));
+                **held = Held::default();
+                held.push(Chunk::Own(request.into()));
+            }
         }
     }
 
@@ -86,6 +97,10 @@ impl<I: Io> Worker<I> {
         let request = request?;
         let is_explicit = match request.reads {
             Reads::ForPrimary | Reads::NeedsPrimary => return None,
+            Reads::ShowsPosition => {
+                let shown = with_text(&bytes[..request.bytes], SHOW_POSITION);
+                return Some(Way::Position { request: shown, instead_of: request.bytes });
+            }
             Reads::ForReplica | Reads::BeginsReadOnly => true,
             Reads::Proven if is_read_only() => true,
             Reads::Proven if mode == ReadRouting::Automatic => false,
@@ -94,9 +109,9 @@ impl<I: Io> Worker<I> {
             Reads::No => return None,
         };
         let cluster = place.entry.as_ref()?.cluster_of_primary()?;
-        let routing = ready.routing()?;
+        let (routing, asked) = (ready.routing()?, ready.min_lsn());
         let mut replicas = self.reads.replayed.get(cluster)?.iter();
-        if !replicas.any(|replica| routing.may_read(replica)) {
+        if !replicas.any(|replica| routing.may_read(replica, asked)) {
             return Some(Way::Primary { may_write: false });
         }
         let read = Read {
@@ -145,8 +160,8 @@ impl<I: Io> Worker<I> {
 
     /// Whether the host of a server has replayed what a client has written.
     fn may_read_at(&self, client: ClientKey, server: ServerKey) -> bool {
-        let routing = self.clients.ready(client).and_then(|ready| ready.routing());
-        let (Some(routing), Some(server)) = (routing, self.servers.get(server)) else { return false };
+        let asks = self.clients.ready(client).and_then(|ready| Some((ready.routing()?, ready.min_lsn())));
+        let (Some((routing, asked)), Some(server)) = (asks, self.servers.get(server)) else { return false };
         let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let host = entry.and_then(|entry| {
             let place = entry.place_of(|host, port| server.is_at(host, port))?;
@@ -155,7 +170,7 @@ impl<I: Io> Worker<I> {
         let cluster = entry.and_then(|entry| entry.cluster.as_ref());
         let (Some((host, port)), Some(cluster)) = (host, cluster) else { return false };
         let name = host.at(port);
-        let is_there = |replica: &Replayed| *replica.host == *name && routing.may_read(replica);
+        let is_there = |replica: &Replayed| *replica.host == *name && routing.may_read(replica, asked);
         self.reads.replayed.get(cluster).is_some_and(|replicas| replicas.iter().any(is_there))
     }
 
@@ -170,6 +185,11 @@ impl<I: Io> Worker<I> {
 }
 
 impl Ready {
+    /// The position in the log from which on the client wants to read.
+    fn min_lsn(&self) -> MinLsn {
+        MinLsn::of(self.session.overrides.as_ref().and_then(|overrides| overrides.get(MIN_LSN)))
+    }
+
     /// The pool to which the client belongs, also while a replica answers it.
     pub(crate) fn home(&self) -> PoolKey {
         self.routing().map_or(self.pool, |routing| routing.home())
@@ -212,6 +232,11 @@ impl Ready {
 }
 
 /// The parameter with which every transaction of a session only reads.
+/// The setting with the position in the log that a replica must have replayed to be read from: any session may set it, and it goes
+/// with its client as other settings do.
+const MIN_LSN: &str = "trunkline.min_lsn";
+/// What is asked instead of `SHOW trunkline.lsn`: all that was answered to the client by now was inserted in front of it.
+const SHOW_POSITION: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text AS \"trunkline.lsn\"";
 const READ_ONLY: &str = "default_transaction_read_only";
 /// A longer request in several pieces goes to the primary.
 const REQUEST_BYTES_MAX: usize = 16_384;

@@ -5,7 +5,7 @@
 //! Not here: which requests go where (`choose`).
 
 use base::Time;
-use cluster::Replayed;
+use cluster::{Replayed, log_position};
 use pool::PoolKey;
 
 use crate::reads::withheld::Withheld;
@@ -34,6 +34,26 @@ pub(crate) struct Read {
     pub(super) outlives_server: bool,
     /// What has been answered so far, if the client is not given that yet.
     pub(super) withheld: Option<Withheld>,
+}
+
+/// The position in the log that a replica has to have replayed for the reads of a client (`trunkline.min_lsn`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MinLsn {
+    /// Any.
+    None,
+    /// This one.
+    At(u64),
+    /// What was set is no position: no replica is known to be far enough.
+    Unreadable,
+}
+
+impl MinLsn {
+    pub(super) fn of(value: Option<&str>) -> Self {
+        match value.map(str::trim) {
+            None | Some("") => Self::None,
+            Some(text) => log_position(text).map_or(Self::Unreadable, Self::At),
+        }
+    }
 }
 
 impl Routing {
@@ -82,9 +102,14 @@ impl Routing {
         self.read.take()?.request
     }
 
-    /// Whether a replica has replayed all that the client has written.
-    pub(super) fn may_read(&self, replica: &Replayed) -> bool {
-        self.wrote_at.is_none_or(|wrote_at| replica.since >= wrote_at)
+    /// Whether a replica has replayed all that the client has written, and what it has asked for besides.
+    pub(super) fn may_read(&self, replica: &Replayed, asked: MinLsn) -> bool {
+        let has_position = match asked {
+            MinLsn::None => true,
+            MinLsn::At(position) => replica.position >= position,
+            MinLsn::Unreadable => false,
+        };
+        has_position && self.wrote_at.is_none_or(|wrote_at| replica.since >= wrote_at)
     }
 }
 
@@ -102,13 +127,28 @@ mod tests {
     fn what_a_client_has_written_it_reads() {
         let mut routing = Routing::new(Key::first(0), None);
         routing.asks(Time(5));
-        assert!(routing.may_read(&replayed(0)), "it has written nothing");
+        assert!(routing.may_read(&replayed(0), MinLsn::None), "it has written nothing");
         routing.goes_to_primary(true);
         routing.asks(Time(10));
-        assert!(!routing.may_read(&replayed(9)) && routing.may_read(&replayed(10)));
+        assert!(!routing.may_read(&replayed(9), MinLsn::None) && routing.may_read(&replayed(10), MinLsn::None));
         routing.goes_to_primary(false);
         routing.asks(Time(20));
-        assert!(routing.may_read(&replayed(10)), "a read at the primary writes nothing");
+        assert!(routing.may_read(&replayed(10), MinLsn::None), "a read at the primary writes nothing");
+    }
+
+    #[test]
+    fn a_client_reads_from_a_position_on_that_it_was_told() {
+        let routing = Routing::new(Key::first(0), None);
+        for (value, may_read) in [
+            (None, true),
+            (Some(""), true),
+            (Some("0/7"), true),
+            (Some(" 0/7 "), true),
+            (Some("0/8"), false),
+            (Some("yesterday"), false),
+        ] {
+            assert_eq!(routing.may_read(&replayed(0), MinLsn::of(value)), may_read, "{value:?}");
+        }
     }
 
     #[test]
@@ -126,6 +166,6 @@ mod tests {
     #[test]
     fn what_was_written_before_anybody_looked_is_read_as_well() {
         let routing = Routing::new(Key::first(0), Some(Time(10)));
-        assert!(!routing.may_read(&replayed(9)) && routing.may_read(&replayed(10)));
+        assert!(!routing.may_read(&replayed(9), MinLsn::None) && routing.may_read(&replayed(10), MinLsn::None));
     }
 }

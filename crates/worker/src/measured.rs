@@ -15,7 +15,7 @@ use protocol::vars::Vars;
 use reactor::Io;
 
 use crate::data::client::ClientStage;
-use crate::letters::Evicted;
+use crate::letters::{Evicted, ReadCounts};
 use crate::worker::Worker;
 
 /// Statistics of a pool since it was opened.
@@ -28,9 +28,15 @@ pub(crate) struct Measured {
     /// Number of its servers closed for clients of each other pool, by that pool's database and user, which are empty
     /// for a pool of another worker.
     pub(crate) evicted_by: Vec<Evicted>,
+    reads: ReadCounts,
 }
 
 impl Measured {
+    /// Those of a pool that had opened and closed servers before.
+    pub(crate) fn continued(lives: Lives) -> Self {
+        Self { lives, ..Self::default() }
+    }
+
     /// A server was closed for clients of this pool.
     pub(crate) fn count_eviction_for(&mut self, database: Arc<str>, user: Arc<str>) {
         let is_it = |row: &&mut Evicted| row.database == database && row.user == user;
@@ -44,10 +50,34 @@ impl Measured {
         }
     }
 
+    /// Counts a read of a client of this pool.
+    pub(crate) fn count_read(&mut self, result: ReadResult) {
+        *match result {
+            ReadResult::ToReplica => &mut self.reads.to_replica,
+            ReadResult::Behind => &mut self.reads.behind,
+            ReadResult::Refused => &mut self.reads.refused,
+            ReadResult::Lost => &mut self.reads.lost,
+        } += 1;
+    }
+
+    /// The reads of its clients.
+    pub(crate) fn reads(&self) -> ReadCounts {
+        self.reads
+    }
+
     fn add(&mut self, spent: &Spent) {
         self.sums.add(spent);
         self.histograms.get_or_insert_default().record(spent);
     }
+}
+
+/// What becomes of a read that might go to a replica; see [`ReadCounts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReadResult {
+    ToReplica,
+    Behind,
+    Refused,
+    Lost,
 }
 
 /// The servers that removed pools have opened and closed, by the names of database and user: a pool that is opened again continues

@@ -313,6 +313,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     clusters::CLUSTER_SLOT_LAG,
     clusters::CLUSTER_MEMBER_LAG_SECONDS,
     clusters::CLUSTER_MEMBER_IN_ROTATION,
+    clusters::READS_ROUTED,
     failures::HOST_REACHABLE,
     failures::HOST_STATE_SECONDS,
     failures::HOST_ROLE,
@@ -447,7 +448,7 @@ fn by_pool(view: &View<'_>, pick: fn(&PoolRow) -> Vec<(&'static str, f64)>) -> V
 }
 
 /// Returns values from the measurements of pools that have been used; zero values are left out.
-fn by_measures(view: &View<'_>, pick: fn(&PoolMeasures) -> Vec<(&'static str, f64)>) -> Vec<Sample> {
+pub(super) fn by_measures(view: &View<'_>, pick: fn(&PoolMeasures) -> Vec<(&'static str, f64)>) -> Vec<Sample> {
     let samples = |row: &PoolRow| {
         let of = |(word, value): (&str, f64)| Sample::new([&row.database, &row.user, &word.into()], value);
         row.measures

@@ -1,4 +1,4 @@
-//! The metrics of clusters.
+//! The metrics of clusters, and of reads on their replicas.
 //!
 //! Always true: labels are names of the configuration, words of fixed lists, and names of replication slots, of which there are at
 //! most 32 for each cluster.
@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use cluster::{Cluster, Member, Rotation, SlotLag};
 
+use worker::letters::PoolMeasures;
+
+use super::catalog::by_measures;
 use super::{Metric, MetricKind, Sample};
 use crate::console::show::{View, state_of};
 
@@ -76,6 +79,24 @@ pub(super) const CLUSTER_MEMBER_IN_ROTATION: Metric = Metric {
     labels: &["cluster", "host"],
     samples: |view| {
         of_rotations(view, |rotation, _, member| Some(f64::from(u8::from(rotation.is_readable(member.name())?))))
+    },
+};
+
+pub(super) const READS_ROUTED: Metric = Metric {
+    name: "trunkline_reads_routed",
+    kind: MetricKind::Counter,
+    help: "Reads of clients with read_routing that might have gone to a replica: replica (it was asked), behind (the primary was asked, since no replica was known to have replayed what the client has written, or has asked for), refused and lost (the primary was asked after a replica: it had refused, or was lost).",
+    labels: &["database", "user", "result"],
+    samples: |view| {
+        by_measures(view, |PoolMeasures { reads, .. }| {
+            let counts = [
+                ("replica", reads.to_replica),
+                ("behind", reads.behind),
+                ("refused", reads.refused),
+                ("lost", reads.lost),
+            ];
+            counts.map(|(word, count)| (word, count as f64)).to_vec()
+        })
     },
 };
 

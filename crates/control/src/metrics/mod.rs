@@ -171,6 +171,7 @@ mod tests {
             Opened::ALL.into_iter().for_each(|why| measures.lives.opens(why));
             Closed::ALL.into_iter().for_each(|why| measures.lives.closes(why));
             measures.evicted_by = vec![worker::letters::Evicted { database: "e".into(), user: "v".into(), count: 2 }];
+            measures.reads = worker::letters::ReadCounts { to_replica: 4, behind: 3, refused: 2, lost: 1 };
         }
         row
     }
@@ -244,6 +245,7 @@ mod tests {
                 measures.lives.opens(Opened::Client);
                 measures.lives.closes(Closed::Idle);
                 measures.evicted_by.clear();
+                measures.reads = worker::letters::ReadCounts::default();
             }
         }
         ordinary

@@ -31,6 +31,19 @@ pub struct Evicted {
     pub count: u64,
 }
 
+/// What has become of reads that might have gone to replicas (`read_routing`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadCounts {
+    /// Given to a replica.
+    pub to_replica: u64,
+    /// Given to the primary, since no replica was known to have replayed what the client has written, or has asked for.
+    pub behind: u64,
+    /// Of those that were given to a replica: refused by it, and then given to the primary.
+    pub refused: u64,
+    /// Of those that were given to a replica: lost with it, and then given to the primary.
+    pub lost: u64,
+}
+
 /// Measurements of a pool since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct PoolMeasures {
@@ -50,6 +63,8 @@ pub struct PoolMeasures {
     pub lives: Lives,
     /// For which pools servers were evicted.
     pub evicted_by: Vec<Evicted>,
+    /// Reads of its clients.
+    pub reads: ReadCounts,
     /// How long its transactions have waited for a server.
     pub wait: Option<Box<Histogram>>,
     /// How long they have lasted in all.

@@ -144,6 +144,7 @@ impl<I: Io> Worker<I> {
             sums: measured.sums,
             lives: measured.lives,
             evicted_by: measured.evicted_by.clone(),
+            reads: measured.reads(),
             wait: histograms.map(|histograms| Box::new(histograms.of(Phase::Waiting))),
             total: histograms.map(|histograms| Box::new(histograms.total.clone())),
             histograms: histograms.filter(|_| detail == Detail::Histograms).cloned(),

@@ -122,7 +122,7 @@ impl<I: Io> Worker<I> {
                 reported_secret: None,
                 doubt: Doubt::None,
                 judged: None,
-                measured: Measured { lives, ..Measured::default() },
+                measured: Measured::continued(lives),
                 retired_by: EndedBy::default(),
                 unserved: None,
                 watched: Watched::default(),

@@ -11,7 +11,9 @@ mod to_control;
 mod to_worker;
 
 pub use crate::admin::console::{Commander, Right};
-pub use crate::admin::seen::{ApplicationRow, Detail, Doing, Evicted, LockSigns, PoolMeasures, StatementsOf, WaitRow};
+pub use crate::admin::seen::{
+    ApplicationRow, Detail, Doing, Evicted, LockSigns, PoolMeasures, ReadCounts, StatementsOf, WaitRow,
+};
 pub use crate::admin::standing::{Order, Standing, Whose};
 pub use crate::admission::questions::SystemUser;
 pub use crate::admission::questions::{ExternalAuth, PasswordQuestion, Verdict};

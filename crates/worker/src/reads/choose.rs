@@ -17,6 +17,7 @@ use route::Reads;
 
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::held::Held;
+use crate::measured::ReadResult;
 use crate::reads::known_names::KnownNames;
 use crate::reads::routing::{MinLsn, Read, Routing};
 use crate::reads::withheld::Withheld;
@@ -26,6 +27,8 @@ use crate::worker::Worker;
 enum Way {
     /// To the primary. It may write, unless it is a read.
     Primary { may_write: bool },
+    /// To the primary: it is a read, and no replica is known to be far enough.
+    Behind,
     /// To a replica.
     Replica { read: Read },
     /// To the primary, as this request, in place of so many bytes: its client has asked for a position in the log.
@@ -52,6 +55,10 @@ impl<I: Io> Worker<I> {
                 ready.pool = replicas;
             }
             (Way::Replica { .. }, None) => routing.goes_to_primary(false),
+            (Way::Behind, _) => {
+                routing.goes_to_primary(false);
+                self.count_read(key, ReadResult::Behind);
+            }
             (Way::Primary { may_write }, _) => routing.goes_to_primary(may_write),
             (Way::Position { mut request, instead_of }, _) => {
                 routing.goes_to_primary(false);
@@ -112,7 +119,7 @@ impl<I: Io> Worker<I> {
         let (routing, asked) = (ready.routing()?, ready.min_lsn());
         let mut replicas = self.reads.replayed.get(cluster)?.iter();
         if !replicas.any(|replica| routing.may_read(replica, asked)) {
-            return Some(Way::Primary { may_write: false });
+            return Some(Way::Behind);
         }
         let read = Read {
             request: (!is_explicit).then(|| bytes[..request.bytes].into()),
@@ -120,6 +127,14 @@ impl<I: Io> Worker<I> {
             withheld: (!is_explicit).then(Withheld::default),
         };
         Some(Way::Replica { read })
+    }
+
+    /// Counts a read for the pool to which its client belongs.
+    pub(super) fn count_read(&mut self, client: ClientKey, result: ReadResult) {
+        let home = self.clients.ready(client).map(Ready::home);
+        if let Some(place) = home.and_then(|home| self.registry.pool_mut(home)) {
+            place.measured.count_read(result);
+        }
     }
 
     /// The pool of the replicas beside that of a primary; it is opened for the first read.
@@ -148,6 +163,7 @@ impl<I: Io> Worker<I> {
     /// A server of a replica is lent to a client for a read. Returns whether the client takes it; if not, it asks the primary.
     pub(crate) fn takes_replica(&mut self, client: ClientKey, server: ServerKey, since: Time) -> bool {
         let may_read = self.may_read_at(client, server);
+        self.count_read(client, if may_read { ReadResult::ToReplica } else { ReadResult::Behind });
         let Some(ready) = self.clients.ready_mut(client) else { return false };
         if may_read {
             ready.link = Link::Waiting(since);

@@ -11,6 +11,7 @@ use wire::notice::Notice;
 
 use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::flow::unpinned_for;
+use crate::measured::ReadResult;
 use crate::reads::routing::Routing;
 use crate::reads::withheld::Withheld;
 use crate::worker::Worker;
@@ -81,6 +82,7 @@ impl<I: Io> Worker<I> {
         if !beside.is_empty() {
             self.hands.io.send(conn, beside.into());
         }
+        self.count_read(client_key, ReadResult::Refused);
     }
 
     /// A client is given what is withheld from it, whatever it is: the worker is being suspended.
@@ -108,6 +110,7 @@ impl<I: Io> Worker<I> {
         ready.session.scanner = wire::Scanner::default();
         ready.held.get_or_insert_default().push_front(Chunk::Own(request));
         self.ask_primary(client_key, now);
+        self.count_read(client_key, ReadResult::Lost);
         true
     }
 }

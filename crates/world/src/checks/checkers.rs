@@ -428,7 +428,8 @@ const CALM_REASONS: [&str; 8] = [
     "too many servers in the pool",
 ];
 /// Reasons that may close a server at any time where the hosts are members of a cluster.
-const ROLES: [&str; 10] = [
+const ROLES: [&str; 11] = [
+    "another host suits better",
     "server conn crashed?",
     "the database system is starting up",
     "obsolete connection",

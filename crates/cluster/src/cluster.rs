@@ -458,15 +458,15 @@ impl Cluster {
                 next = Some(Move::Over(Err(why.clone())));
             }
             let drained = switchover.drained_since();
-            let source = drained.and_then(|since| self.members[from].report_since(since));
+            let asked = self.members[from].asked();
+            let source = drained.and_then(|since| asked.zip(self.members[from].report_since(since)));
             let target = self.members[to].report();
-            let is_source_down =
-                switchover.demoted_since().is_some_and(|since| self.members[from].is_down_since(since));
-            let Some(step) =
-                next.take().or_else(|| switchover.look(now, Sight { source, is_source_down, target, primary }))
-            else {
-                return;
-            };
+            let demoted = switchover.demoted_since();
+            let is_source_down = demoted.is_some_and(|since| self.members[from].is_down_since(since));
+            let answer = demoted.and_then(|since| self.members[from].report_since(since));
+            let is_source_up = answer.is_some_and(|report| !report.in_recovery);
+            let sight = Sight { source, is_source_up, is_source_down, target, primary };
+            let Some(step) = next.take().or_else(|| switchover.look(now, sight)) else { return };
             let words = |word: &str| format!("switchover: {word}");
             match step {
                 Move::Drain => {
@@ -478,6 +478,7 @@ impl Cluster {
                     tell(out, true, words("drain_timeout is over, ending the transactions that are still open"));
                     out.push(Command::EndLoans);
                 }
+                Move::AskAgain => self.hurry(now + SOON),
                 Move::AskAgents => {
                     let name = |place: usize| self.agents.name_of(self.members[place].name()).cloned();
                     match (self.agents.best(), name(from), name(to)) {

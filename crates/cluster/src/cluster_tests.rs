@@ -491,6 +491,42 @@ fn a_demotion_that_takes_long_is_followed_by_the_promotion_whoever_gives_up() {
 }
 
 #[test]
+fn a_target_of_another_history_is_not_promoted() {
+    let mut play = Play::steady(false);
+    // It has replayed what a primary had written that has gone, and follows nobody.
+    play.answers[1] = replica(1, 700);
+    play.passes(2_000);
+    play.happens(Event::Switchover(Some("b:5432".into())));
+    play.happens(Event::Checkpointed(Ok(())));
+    play.answers[0] = primary(1, 600);
+    play.said.clear();
+    play.happens(Event::Drained);
+    play.passes(200);
+    let why = "failed: the target has replayed what the primary has never written: rebuild it, by pg_rewind or anew";
+    let said = play.said();
+    assert!(said.contains(&why.to_owned()) && !said.iter().any(|line| line.starts_with("Demote")), "{said:?}");
+    assert_eq!((said.last(), play.state()), (Some(&only("a")), State::Steady));
+}
+
+#[test]
+fn a_command_that_demotes_nobody_gives_clients_back() {
+    let mut play = Play::steady(false);
+    play.happens(Event::Switchover(None));
+    play.happens(Event::Checkpointed(Ok(())));
+    play.happens(Event::Drained);
+    play.passes(200);
+    play.happens(Event::HandedOver(Ok(())));
+    play.said.clear();
+    play.passes(25_000);
+    assert_eq!((play.said(), play.state()), (Vec::new(), State::Hold), "it may go down yet");
+    play.passes(5_000);
+    let why = "failed: demote_command has ended without an error, and the former primary still accepts writes";
+    let said = play.said();
+    assert!(said.contains(&why.to_owned()), "{said:?}");
+    assert_eq!((said.last(), play.state()), (Some(&only("a")), State::Steady));
+}
+
+#[test]
 fn another_primary_ends_a_switchover_and_nothing_is_demoted() {
     let mut play = Play::steady(false);
     play.happens(Event::Switchover(Some("b:5432".into())));

@@ -29,6 +29,8 @@ pub(crate) struct Switchover {
     /// Until when they may be.
     held_until: Option<Time>,
     has_ended_loans: bool,
+    /// When the target was seen to have replayed all, and up to which position it had replayed then.
+    reached: Option<(Time, u64)>,
     notes: Vec<String>,
 }
 
@@ -61,6 +63,8 @@ pub(crate) enum Move {
     Drain,
     /// End the transactions that are still open.
     EndLoans,
+    /// Ask the members once more.
+    AskAgain,
     /// Have the agents switch over.
     AskAgents,
     /// Demote the primary.
@@ -89,8 +93,10 @@ pub(crate) enum Outcome {
 /// What a switchover looks at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight<'r> {
-    /// The answer of the former primary to a question that was put after clients were drained.
-    pub(crate) source: Option<&'r Report>,
+    /// The answer of the former primary to a question that was put after clients were drained, and when it was put.
+    pub(crate) source: Option<(Time, &'r Report)>,
+    /// Whether the former primary has answered a question that was put after it was demoted, and accepts writes.
+    pub(crate) is_source_up: bool,
     /// Whether a question that was put after it was demoted has shown that the former primary accepts no writes.
     pub(crate) is_source_down: bool,
     /// The last answer of the target.
@@ -139,8 +145,8 @@ impl Switchover {
     /// Begins with the checkpoint.
     pub(crate) fn begin(now: Time, from: usize, to: usize, has_agents: bool) -> Self {
         let (step, until) = (Step::Checkpoint, now + CHECKPOINT_MAX);
-        let (held, held_until, has_ended_loans, notes) = (None, None, false, Vec::new());
-        Self { from, to, has_agents, step, until, began: now, held, held_until, has_ended_loans, notes }
+        let (held, held_until, has_ended_loans, reached, notes) = (None, None, false, None, Vec::new());
+        Self { from, to, has_agents, step, until, began: now, held, held_until, has_ended_loans, reached, notes }
     }
 
     /// Whether the role may have been handed over, so that there is no way back.
@@ -249,10 +255,18 @@ impl Switchover {
             _ => {}
         }
         if let Step::CatchUp(since, position) = self.step {
-            let position = position.or(sight.source.map(|report| report.replayed));
+            let position = position.or(sight.source.map(|(_, report)| report.replayed));
             self.step = Step::CatchUp(since, position);
             let has_replayed = |(written, target): (u64, &Report)| target.replayed >= written;
-            if has_caught_up(position.zip(sight.target).is_some_and(has_replayed)) {
+            let is_there = has_caught_up(position.zip(sight.target).is_some_and(has_replayed));
+            let is_first_look = self.reached.is_none();
+            let is_of_history = if is_there { self.is_of_history(now, &sight) } else { None };
+            match is_of_history {
+                Some(false) => return Some(Move::Over(Err(OTHER_HISTORY.to_owned()))),
+                None if is_there && is_first_look => return Some(Move::AskAgain),
+                _ => {}
+            }
+            if is_of_history == Some(true) {
                 // All that is left of the time that clients may be held for.
                 let until = if self.has_agents { self.held_until } else { Some(now + FINISH_MAX) };
                 self.enter(Step::HandOver, until.unwrap_or(now + CATCH_UP_MAX));
@@ -262,6 +276,11 @@ impl Switchover {
         if matches!(self.step, Step::AwaitDown(_)) && sight.is_source_down {
             self.enter(Step::Promote, now + FINISH_MAX);
             return Some(Move::Promote);
+        }
+        // Nobody has promoted the target, so that there is a way back.
+        let is_demoted_in_vain = matches!(self.step, Step::AwaitDown(_)) && sight.is_source_up;
+        if is_demoted_in_vain && self.held_until.is_some_and(|until| until <= now) {
+            return Some(Move::Over(Err(IN_VAIN.to_owned())));
         }
         if !self.must_finish() && self.held_until.is_some_and(|until| until <= now) {
             return Some(Move::Over(Err(format!("hold_timeout is over, it waited for {}", self.words()))));
@@ -281,6 +300,18 @@ impl Switchover {
         }
     }
 
+    /// Whether what the target has replayed was written by the former primary, and not by another one whose history has ended: then the
+    /// former primary tells a position that is not below, when it is asked afterwards. Agents see to that themselves. `None`: it is not
+    /// known yet.
+    fn is_of_history(&mut self, now: Time, sight: &Sight<'_>) -> Option<bool> {
+        if self.has_agents {
+            return Some(true);
+        }
+        let (seen, replayed) = *self.reached.get_or_insert((now, sight.target?.replayed));
+        let (asked, source) = sight.source?;
+        (asked > seen).then_some(source.replayed >= replayed)
+    }
+
     fn enter(&mut self, step: Step, until: Time) {
         (self.step, self.until) = (step, until);
     }
@@ -297,6 +328,9 @@ impl Switchover {
     }
 }
 
+const OTHER_HISTORY: &str =
+    "the target has replayed what the primary has never written: rebuild it, by pg_rewind or anew";
+const IN_VAIN: &str = "demote_command has ended without an error, and the former primary still accepts writes";
 /// A checkpoint may take long on a busy primary; nobody waits for it.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(300);
 /// Nothing is written meanwhile but by clients that do not come through us.

@@ -19,6 +19,8 @@ pub(super) enum Kind {
     CachedText,
     /// Simple queries, each of which is sampled for `SHOW STATEMENTS`.
     LookedAt,
+    /// Simple queries of a client whose reads may go to replicas (`read_routing = automatic`), of which there is none.
+    Routed,
     /// A login over TLS.
     TlsLogin,
     /// Simple queries of 64 clients at once, for which there are 20 servers; with this way to the kernel.
@@ -49,7 +51,7 @@ impl Kind {
     pub(super) fn all(habits: &'static [Habit]) -> Vec<Self> {
         let mut all = vec![Self::Simple, Self::Extended, Self::Prepared, Self::Login, Self::TlsLogin];
         all.extend([Backend::Epoll, Backend::Uring].map(Self::Crowd));
-        all.extend([Self::NewText, Self::CachedText, Self::LookedAt]);
+        all.extend([Self::NewText, Self::CachedText, Self::LookedAt, Self::Routed]);
         for habit in habits {
             all.push(Self::Habit(habit, Reconnects::Never));
             if !habit.connect.is_empty() {
@@ -69,6 +71,7 @@ impl Kind {
             Self::NewText => "new text of 1 kB".into(),
             Self::CachedText => "cached text of 1 kB".into(),
             Self::LookedAt => "simple, looked at".into(),
+            Self::Routed => "simple, reads routed".into(),
             Self::TlsLogin => "login over TLS".into(),
             Self::Crowd(backend) => format!("simple, 64 clients, {}", backend.name()),
             Self::Habit(habit, Reconnects::Never) => format!("{HABITS}{}", habit.name),
@@ -93,6 +96,11 @@ impl Kind {
     /// Whether its clients encrypt.
     pub(super) fn is_secured(self) -> bool {
         matches!(self, Self::TlsLogin)
+    }
+
+    /// Whether the database is on a cluster, to whose replicas reads are routed.
+    pub(super) fn is_routed(self) -> bool {
+        matches!(self, Self::Routed)
     }
 
     /// The way to the kernel for everything but the entries by io_uring.
@@ -178,7 +186,7 @@ impl<'a> Play<'a> {
         self.played += 1;
         let (player, script) = &mut self.clients[at];
         match self.kind {
-            Kind::Simple | Kind::LookedAt => player.ask(&query(&accounts("4711"))),
+            Kind::Simple | Kind::LookedAt | Kind::Routed => player.ask(&query(&accounts("4711"))),
             Kind::Extended => {
                 let parse = message(b'P', format!("\0{}\0\0\0", accounts("$1")).as_bytes());
                 player.ask(&[parse, run("")].concat())

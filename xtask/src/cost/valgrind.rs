@@ -48,8 +48,17 @@ impl Stage<'_> {
         let [port] = free_ports()?;
         let (server, servers, looks_at) = (self.tap.port(), kind.servers(), kind.looks_at());
         let (backend, tls) = (backend.name(), if kind.is_secured() { TLS } else { "" });
+        let place = format!("127.0.0.1 port={server}");
+        let (clusters, place) = match kind.is_routed() {
+            // Its checks are seldom enough not to be counted.
+            true => (
+                format!("[clusters]\nmain = hosts={place} user={USER} dbname={DATABASE} check_interval=60\n"),
+                "cluster=main read_routing=automatic".to_owned(),
+            ),
+            false => (String::new(), format!("host={place}")),
+        };
         let ini = format!(
-            "[databases]\n{DATABASE} = host=127.0.0.1 port={server} dbname={DATABASE}\n[pgbouncer]\nlisten_port = {port}\n\
+            "{clusters}[databases]\n{DATABASE} = {place} dbname={DATABASE}\n[pgbouncer]\nlisten_port = {port}\n\
              default_pool_size = {servers}\ntrack_statements = {looks_at}\nio_backend = {backend}\n{tls}{INI}"
         );
         let path = trial.scratch.write(&trial.system_user, "cost.ini", &ini)?;

@@ -19,6 +19,7 @@ use wire::frontend;
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::held::Skips;
 use crate::data::want::is_request;
+use crate::measured::ReadResult;
 use crate::planted::has_plain_ways;
 use crate::tasks::Task;
 use crate::worker::Worker;
@@ -83,9 +84,18 @@ impl<I: Io> Worker<I> {
         // What listens may have to wait for the listener of its database.
         let Some(place) = self.registry.pool(ready.pool) else { return Lent::Unknown };
         let has_listener = self.registry.databases[place.database as usize].listening.has_session();
-        if !ready.is_at_plain_rest() || has_listener | (place.read_routing != ReadRouting::Off) {
+        if !ready.is_at_plain_rest() || has_listener {
             return Lent::Unknown;
         }
+        let mut is_behind = false;
+        let ready = if place.read_routing == ReadRouting::Off {
+            ready
+        } else {
+            let Some(stays) = self.stays_at_primary(key, bytes) else { return Lent::Unknown };
+            let Some(ready) = self.clients.ready_mut(key) else { return Lent::Unknown };
+            is_behind = stays.is_behind;
+            ready
+        };
         let (now, pool, fingerprint) = (self.hands.now, ready.pool, ready.fingerprint(key));
         let lent = match self.pools.lend(now, pool, key, fingerprint) {
             Some(server) => {
@@ -98,6 +108,9 @@ impl<I: Io> Worker<I> {
         ready.is_notified = false;
         ready.link = Link::Waiting(now);
         ready.meter.division.enter(now, Phase::Waiting);
+        if is_behind {
+            self.count_read(key, ReadResult::Behind);
+        }
         lent
     }
 }

@@ -35,6 +35,12 @@ enum Way {
     Position { request: Vec<u8>, instead_of: usize },
 }
 
+/// A request of a routed client goes to the primary.
+pub(crate) struct Stays {
+    /// It is a read for which no replica is far enough.
+    pub(crate) is_behind: bool,
+}
+
 impl<I: Io> Worker<I> {
     /// Chooses the pool that a routed client asks for a server for the request that it holds.
     pub(crate) fn choose_pool(&mut self, key: Key) {
@@ -42,7 +48,7 @@ impl<I: Io> Worker<I> {
         let Some(routing) = ready.routing_mut() else { return };
         routing.asks(*answered);
         let (home, is_sent_home) = (routing.home(), routing.is_sent_home());
-        let way = self.way_of_request(key).unwrap_or(Way::Primary { may_write: true });
+        let way = self.way_of_held(key).unwrap_or(Way::Primary { may_write: true });
         let replicas = match &way {
             Way::Replica { .. } if !is_sent_home => self.replicas_of(home),
             _ => None,
@@ -70,8 +76,38 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// Notes that the request which these bytes begin with goes to the primary as it is; `None` if it does not. Its client has no
+    /// server and holds nothing.
+    pub(crate) fn stays_at_primary(&mut self, key: Key, bytes: &[u8]) -> Option<Stays> {
+        let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
+            return None;
+        };
+        ready.routing_mut()?.asks(*answered);
+        let way = self.way_of_request(key, bytes).unwrap_or(Way::Primary { may_write: true });
+        let (may_write, is_behind) = match way {
+            Way::Primary { may_write } => (may_write, false),
+            Way::Behind => (false, true),
+            Way::Replica { .. } | Way::Position { .. } => return None,
+        };
+        self.clients.ready_mut(key)?.routing_mut()?.goes_to_primary(may_write);
+        Some(Stays { is_behind })
+    }
+
     /// Where the request goes that a client holds. `None` if that need not be looked at.
-    fn way_of_request(&mut self, key: Key) -> Option<Way> {
+    fn way_of_held(&mut self, key: Key) -> Option<Way> {
+        let held = self.clients.ready_mut(key)?.held.take()?;
+        let bytes = match held.in_one_piece() {
+            Some(bytes) => Some(Cow::Borrowed(bytes)),
+            None if held.len() <= REQUEST_BYTES_MAX => Some(Cow::Owned(held.bytes().collect())),
+            None => None,
+        };
+        let way = bytes.and_then(|bytes| self.way_of_request(key, &bytes));
+        self.clients.ready_mut(key)?.held = Some(held);
+        way
+    }
+
+    /// Where the request goes that these bytes begin with.
+    fn way_of_request(&mut self, key: Key, bytes: &[u8]) -> Option<Way> {
         let ready = self.clients.ready(key)?;
         let home = ready.routing()?.home();
         let place = self.registry.pool(home)?;
@@ -84,19 +120,13 @@ impl<I: Io> Worker<I> {
         }
         self.ask_for_names(database);
         let ready = self.clients.ready(key)?;
-        let held = ready.held.as_ref()?;
-        let bytes = match held.in_one_piece() {
-            Some(bytes) => Cow::Borrowed(bytes),
-            None if held.len() <= REQUEST_BYTES_MAX => Cow::Owned(held.bytes().collect()),
-            None => return None,
-        };
         let place = &self.registry.databases[database as usize];
         let creations = place.function_catalog.creations();
         let (names, number) = KnownNames::names(place.read_names.as_deref(), self.hands.now, creations);
         let tracked = &self.hands.active.tracked;
         let dialect = self.texts.dialect(&ready.session.vars, tracked);
         let texts = &mut self.reads.texts;
-        let request = ready.session.read_request(&bytes, |text| texts.reads(text, dialect, number, names));
+        let request = ready.session.read_request(bytes, |text| texts.reads(text, dialect, number, names));
         let is_read_only = || {
             let of_parameter = tracked.reported_place(READ_ONLY).and_then(|place| ready.session.vars.get(place));
             of_parameter.or_else(|| ready.session.overrides.as_ref()?.get(READ_ONLY)) == Some("on")
@@ -130,7 +160,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Counts a read for the pool to which its client belongs.
-    pub(super) fn count_read(&mut self, client: ClientKey, result: ReadResult) {
+    pub(crate) fn count_read(&mut self, client: ClientKey, result: ReadResult) {
         let home = self.clients.ready(client).map(Ready::home);
         if let Some(place) = home.and_then(|home| self.registry.pool_mut(home)) {
             place.measured.count_read(result);

@@ -4,6 +4,10 @@
 //! Not here: the command line's first word (crate `trunkline`), the bench (`xtask`, which uses `trial`).
 
 pub mod demo;
+mod facts;
+mod findings;
 pub mod hatest;
+pub mod lint;
+mod report;
 pub mod table;
 pub mod trial;

@@ -21,6 +21,8 @@ pub(crate) enum Call {
     Check {
         /// The file.
         config: String,
+        /// Whether to judge it as well.
+        is_linted: bool,
     },
     /// Run the demo.
     Demo(DemoOptions),
@@ -29,6 +31,8 @@ pub(crate) enum Call {
     /// Test what an application sees while servers fail. Its arguments are read when it runs, because a mistake among them
     /// has an exit status of its own.
     Hatest(Vec<OsString>),
+    /// Judge configurations. As with `Hatest`, its arguments are read when it runs.
+    Lint(Vec<OsString>),
     /// Switch a cluster over.
     Switchover(SwitchoverOptions),
     /// Print the version.
@@ -78,6 +82,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     if args.first().is_some_and(|first| first == "hatest") {
         return Ok(Call::Hatest(args.into_iter().skip(1).collect()));
     }
+    if args.first().is_some_and(|first| first == "lint") {
+        return Ok(Call::Lint(args.into_iter().skip(1).collect()));
+    }
     if args.first().is_some_and(|first| first == "switchover") {
         return SwitchoverOptions::parse(args.into_iter().skip(1)).map(Call::Switchover);
     }
@@ -88,7 +95,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
 fn words(mut parser: Parser) -> Result<Call, String> {
     let mut overrides = Overrides::default();
     let mut mode = RunMode::Foreground;
-    let mut is_check = false;
+    let (mut is_check, mut is_linted) = (false, false);
     let mut is_reboot = false;
     let mut files = Vec::new();
     while let Some(arg) = parser.next().map_err(said)? {
@@ -103,6 +110,7 @@ fn words(mut parser: Parser) -> Result<Call, String> {
             Arg::Short('V') | Arg::Long("version") => return Ok(Call::Version),
             Arg::Short('h') | Arg::Long("help") => return Ok(Call::Help),
             Arg::Long("check") => is_check = true,
+            Arg::Long("lint") => is_linted = true,
             Arg::Value(file) => files.push(file.string().map_err(said)?),
             other => return Err(said(other.unexpected())),
         }
@@ -112,7 +120,14 @@ fn words(mut parser: Parser) -> Result<Call, String> {
         Err(files) if files.is_empty() => return Err("no configuration file specified".to_owned()),
         Err(_) => return Err("no configuration file specified: exactly one was expected".to_owned()),
     };
-    if is_check { Ok(Call::Check { config }) } else { Ok(Call::Serve(Serve { config, overrides, mode, is_reboot })) }
+    if is_linted && !is_check {
+        return Err("--lint goes with --check; without a start: trunkline lint FILE".to_owned());
+    }
+    if is_check {
+        Ok(Call::Check { config, is_linted })
+    } else {
+        Ok(Call::Serve(Serve { config, overrides, mode, is_reboot }))
+    }
 }
 
 fn said(why: lexopt::Error) -> String {
@@ -143,11 +158,12 @@ trunkline is a connection pooler for PostgreSQL that takes the place of PgBounce
 
 Usage:
   trunkline [OPTION]... CONFIG_FILE
-  trunkline --check CONFIG_FILE
+  trunkline --check [--lint] CONFIG_FILE
   trunkline demo [OPTION]...
   trunkline top [OPTION]... [URL | CONNINFO | CONFIG_FILE]
   trunkline switchover [OPTION]... [URL | CONNINFO | CONFIG_FILE]
   trunkline hatest --path NAME=CONNINFO [OPTION]...
+  trunkline lint [OPTION]... FILE...
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -159,7 +175,8 @@ Options:
   -h, --help             show this help, then exit
 
 Other things to do:
-  --check CONFIG_FILE    tell all mistakes of a configuration; exit status 0 if there is none, else 1
+  --check CONFIG_FILE    tell all mistakes of a configuration; exit status 0 if there is none, else 1;
+                         with --lint also what will break or cost time, as lint does
   demo                   show a crowd of clients at a throw-away PostgreSQL, without and with the pooler
                          (trunkline demo --help)
   top                    show the console of a running pooler in the terminal: pools, waits, applications, clients, ...
@@ -167,6 +184,7 @@ Other things to do:
   switchover             make another member of a cluster its primary, while clients are held (trunkline switchover --help)
   hatest                 write and read while servers fail: how long nobody could write, and whether an acknowledged write
                          was lost or done twice; with any server, pooler or proxy (trunkline hatest --help)
+  lint                   find what will break, or cost time, in configurations of poolers (trunkline lint --help)
 ";
 
 #[cfg(test)]
@@ -205,7 +223,10 @@ mod tests {
         assert!(parse_words(&[]).expect_err("no file").starts_with("trunkline: no configuration file specified\nTry "));
         assert!(parse_words(&["a", "b"]).expect_err("two files").contains("no configuration file specified"));
         assert!(parse_words(&["--check"]).is_err());
-        assert_eq!(parse_words(&["--check", "a"]), Ok(Call::Check { config: "a".to_owned() }));
+        assert_eq!(parse_words(&["--check", "a"]), Ok(Call::Check { config: "a".to_owned(), is_linted: false }));
+        let checked = Call::Check { config: "a".to_owned(), is_linted: true };
+        assert_eq!(parse_words(&["--check", "--lint", "a"]), Ok(checked));
+        assert!(parse_words(&["--lint", "a"]).expect_err("no check").contains("trunkline lint FILE"));
     }
 
     #[test]
@@ -241,6 +262,13 @@ mod tests {
         let args = ["--path", "A=host=a"].map(OsString::from).to_vec();
         assert_eq!(parse_words(&["hatest", "--path", "A=host=a"]), Ok(Call::Hatest(args)));
         assert_eq!(serve(&["./hatest"]).config, "./hatest");
+    }
+
+    #[test]
+    fn lint_reads_its_own_options() {
+        let args = ["--replicas", "3", "a.ini"].map(OsString::from).to_vec();
+        assert_eq!(parse_words(&["lint", "--replicas", "3", "a.ini"]), Ok(Call::Lint(args)));
+        assert_eq!(serve(&["./lint"]).config, "./lint");
     }
 
     #[test]

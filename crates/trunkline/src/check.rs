@@ -18,8 +18,17 @@ use nix::unistd::{AccessFlags, access};
 
 use crate::{identity, listening_sockets};
 
-/// Validates the file `config` and the files that it names.
-pub(crate) fn check(config: &str) -> ExitCode {
+/// Validates the file `config` and the files that it names, and judges it if that is wanted. Mistakes have the last word on the exit status.
+pub(crate) fn check(config: &str, is_linted: bool) -> ExitCode {
+    let checked = mistakes(config);
+    if !is_linted {
+        return checked;
+    }
+    let linted = crate::lint::beside_check(config);
+    if checked == ExitCode::SUCCESS { linted } else { checked }
+}
+
+fn mistakes(config: &str) -> ExitCode {
     let source = Source::new(config.to_owned(), Overrides::default(), FileReader::from_disk());
     let (loaded, mistakes) = match source.inspect() {
         Ok(read) => read,

@@ -10,6 +10,7 @@ mod daemon;
 mod hatest;
 mod identity;
 mod last_words;
+mod lint;
 mod listening_sockets;
 mod memory;
 mod pidfile;
@@ -42,7 +43,8 @@ fn main() -> ExitCode {
         Call::Top(options) => top::top(&options),
         Call::Hatest(args) => hatest::hatest(args),
         Call::Switchover(options) => top::switchover(&options),
-        Call::Check { config } => check::check(&config),
+        Call::Lint(args) => lint::lint(args),
+        Call::Check { config, is_linted } => check::check(&config, is_linted),
         Call::Serve(serve) => boot::serve(&serve),
     }
 }

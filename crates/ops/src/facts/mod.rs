@@ -1,0 +1,33 @@
+//! What was observed, before anything is concluded: configuration files of poolers and of what stands around them.
+//!
+//! Always true: what a file does not say is absent, unless the program has a documented default, which is marked as such. Each fact has the file
+//! and line that says it. No fact holds a secret.
+//! Not here: what follows (`findings`).
+
+mod file;
+mod ini;
+mod kind;
+mod pooler;
+
+pub(crate) use file::read;
+pub(crate) use ini::{pooler_of, read_ini};
+pub(crate) use kind::Kind;
+pub(crate) use pooler::{AuthFile, KeyKind, PoolTerms, Pooler, Program, SecretKinds, Setting, UserTerms};
+
+use std::sync::Arc;
+
+use config::Place;
+
+/// Everything that was observed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Configurations of poolers.
+    pub(crate) poolers: Vec<Pooler>,
+    /// What is wrong with files that were read as far as possible.
+    pub(crate) mistakes: Vec<(Place, String)>,
+}
+
+/// The file as a whole.
+pub(crate) fn whole(file: &Arc<str>) -> Place {
+    Place { file: Arc::clone(file), line: 0 }
+}

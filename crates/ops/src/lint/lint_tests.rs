@@ -1,0 +1,131 @@
+//! The command as a whole: mutes, exit statuses, the line of a start, and time.
+
+use super::*;
+use crate::findings::Subject;
+use crate::lint::rules::Check;
+
+fn lint(text: &str) -> Findings {
+    rules::lint_all(&[text], &[])
+}
+
+const BASE: &str = "[databases]\nd = host=10.0.0.1\n[pgbouncer]\n";
+
+fn rules_of(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn a_mute_with_a_reason_is_told_with_it_and_does_not_count() {
+    let findings = lint(&format!("; lint: ignore L14 the network is local\n{BASE}"));
+    assert!(!rules_of(&findings.found).contains(&"L14"));
+    assert_eq!(findings.muted.len(), 1);
+    let muted = &findings.muted[0];
+    assert_eq!((muted.finding.rule, &*muted.reason, muted.line), ("L14", "the network is local", 1));
+}
+
+#[test]
+fn a_mute_without_a_reason_mutes_nothing_and_is_a_finding() {
+    let findings = lint(&format!("; lint: ignore L14\n; lint: ignore L99 nobody knows it\n{BASE}"));
+    let found = rules_of(&findings.found);
+    assert!(found.contains(&"L14") && found.iter().filter(|rule| **rule == "F02").count() == 2, "{found:?}");
+}
+
+#[test]
+fn a_mute_that_mutes_nothing_is_a_note_and_mistakes_cannot_be_muted() {
+    let findings = lint(&format!("; lint: ignore L10 there is none\n{BASE}pool_mod = session\n"));
+    let found = rules_of(&findings.found);
+    assert!(found.contains(&"F03") && found.contains(&"F01"), "{found:?}");
+    let mistake = findings.found.iter().find(|finding| finding.rule == "F01").expect("a mistake");
+    assert!(mistake.subject.line == 5 && mistake.evidence.contains("pool_mode"), "{mistake:?}");
+    let other = lint(&format!("; lint: ignore F01 please\n{BASE}pool_mod = session\n"));
+    assert!(rules_of(&other.found).contains(&"F01"));
+}
+
+#[test]
+fn the_status_is_that_of_the_worst_finding() {
+    let quiet = "auth_type = scram-sha-256\ntcp_keepidle = 30\nserver_tls_sslmode = require\n";
+    for (text, status) in [
+        (format!("{BASE}{quiet}"), 0),
+        (format!("{BASE}{quiet}max_db_connections = 900\n"), 0),
+        (BASE.to_owned(), 1),
+        (format!("{BASE}default_pool_size = 0\n"), 2),
+        ("no configuration".to_owned(), 3),
+    ] {
+        let file = rules::Scratch::new("a.ini", &text);
+        let outcome = run(&LintOptions::for_file(file.path()));
+        assert_eq!(outcome.status, status, "{}\n{:?}", outcome.text, outcome.problems);
+    }
+    let outcome = run(&LintOptions::for_file("/nowhere/a.ini"));
+    assert!(outcome.status == 3 && outcome.problems[0].contains("/nowhere/a.ini: No such file"), "{outcome:?}");
+    assert!(run(&LintOptions::for_file("/tmp")).problems[0].contains("directory"));
+}
+
+#[test]
+fn the_line_of_a_start_counts_what_is_not_muted() {
+    let line = |text: &str| {
+        let read = |_: &str| Ok(text.as_bytes().to_vec());
+        let loaded = config::load("a.ini", &read, &config::Overrides::default()).expect("settings");
+        at_start("a.ini", &loaded, &read)
+    };
+    let quiet = "auth_type = scram-sha-256\nserver_tls_sslmode = require\n";
+    assert_eq!(line(&format!("{BASE}{quiet}")).as_deref(), Some("lint: 1 warning; trunkline lint a.ini shows them"));
+    assert_eq!(line(&format!("{BASE}{quiet}; lint: ignore L14 local\n")), None);
+    let worse = line(&format!("{BASE}{quiet}default_pool_size = 0\nquery_wait_timeout = 0\n"));
+    assert_eq!(worse.as_deref(), Some("lint: 1 error, 2 warnings; trunkline lint a.ini shows them"));
+}
+
+/// The time is not compared with a clock, because tests run beside others: ten times the databases may take at most 25 times the
+/// instructions' time of a thread.
+#[test]
+fn ten_thousand_databases_are_judged_in_time_linear_in_their_number() {
+    let text = |count: usize| {
+        let databases: String =
+            (0..count).map(|n| format!("d{n} = host=h{} user=u{n} min_pool_size={}\n", n % 7, n % 5)).collect();
+        format!("[pgbouncer]\nmax_db_connections = 10\nmax_user_connections = 5\n[databases]\n{databases}")
+    };
+    let cost = |count: usize| {
+        let text = text(count);
+        let before = processor_time();
+        let findings = lint(&text);
+        assert!(!findings.found.is_empty());
+        processor_time() - before
+    };
+    let (small, large) = (cost(1_000), cost(10_000));
+    println!("1,000 databases: {small:?}, 10,000 databases: {large:?}");
+    assert!(large < small * 25 + std::time::Duration::from_millis(100), "{small:?} became {large:?}");
+}
+
+fn processor_time() -> std::time::Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock");
+    std::time::Duration::from(time)
+}
+
+#[test]
+fn each_rule_has_a_name_of_its_own_and_all_its_texts() {
+    let rules: Vec<&Rule> = every_rule().collect();
+    let names: BTreeSet<&str> = rules.iter().map(|rule| rule.id).collect();
+    assert_eq!(names.len(), rules.len());
+    for rule in rules {
+        let texts = [rule.title, rule.condition, rule.formula, rule.advice, rule.source];
+        assert!(texts.iter().all(|text| !text.is_empty() && !text.contains('|')), "{}", rule.id);
+        assert!(!rule.formula.contains('`'), "{}", rule.id);
+    }
+    assert!(RULES.windows(2).all(|pair| pair[0].rule.id < pair[1].rule.id));
+    assert!(RULES.iter().all(|rule| matches!(rule.check, Check::Pooler(_))));
+}
+
+/// A finding for tests of other rooms.
+pub(crate) fn finding(rule: &'static str, file: &str, line: u32) -> Finding {
+    let known = every_rule().find(|known| known.id == rule).expect("a rule");
+    let subject = Subject { file: file.to_owned(), line, name: "default_pool_size".to_owned() };
+    Finding {
+        rule,
+        severity: known.severity,
+        title: known.title,
+        subject,
+        evidence: "3 x (94 + 18) = 336 <connections>".to_owned(),
+        formula: known.formula,
+        advice: known.advice.to_owned(),
+        source: known.source,
+    }
+}

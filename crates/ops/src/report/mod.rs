@@ -1,0 +1,42 @@
+//! How findings are shown: as a table, as JSON, as SARIF and as one HTML file.
+//!
+//! Always true: every format has the same findings, with those that are muted and those that could not be judged; control characters of files
+//! never reach a terminal. Nothing here knows which command found them.
+//! Not here: the findings.
+
+mod json;
+mod terminal;
+
+use crate::findings::{Findings, Rule};
+
+/// How to show findings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Format {
+    /// For a terminal.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+impl Format {
+    /// The words of the command line.
+    pub(crate) const WORDS: &'static str = "table, json";
+
+    /// The format of a word.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        match word {
+            "table" => Some(Self::Table),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+/// The report of a command, ending in a newline. `rules` are all that it knows.
+pub(crate) fn text(format: Format, command: &str, findings: &Findings, rules: &[&Rule]) -> String {
+    match format {
+        Format::Table => terminal::text(findings),
+        Format::Json => json::text(command, findings, rules),
+    }
+}

@@ -1,0 +1,48 @@
+//! `trunkline lint`: its exit statuses, and its share of `--check`.
+//!
+//! Always true: the report goes to standard output, what could not be read to standard error.
+//! Not here: the rules (crate `ops`).
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use ops::lint::{LintOptions, deliver, rule_list, run, usage};
+
+/// Judges files, with the arguments after `trunkline lint`.
+pub(crate) fn lint(args: Vec<OsString>) -> ExitCode {
+    let options = match LintOptions::parse(args.into_iter()) {
+        Ok(options) => options,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
+    if options.wants_help() {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    if options.wants_rules() {
+        print!("{}", rule_list());
+        return ExitCode::SUCCESS;
+    }
+    judge(&options)
+}
+
+/// Judges a file that Trunkline is to read.
+pub(crate) fn beside_check(config: &str) -> ExitCode {
+    judge(&LintOptions::for_trunkline(config))
+}
+
+fn judge(options: &LintOptions) -> ExitCode {
+    let outcome = run(options);
+    let delivered = deliver(options, &outcome.text);
+    for problem in outcome.problems.iter().chain(delivered.as_ref().err()) {
+        eprintln!("trunkline lint: {problem}");
+    }
+    ExitCode::from(if delivered.is_err() { NOT_DELIVERED } else { outcome.status })
+}
+
+/// The command line is wrong.
+const WRONG_USAGE: u8 = 4;
+/// The report cannot be written, which is told like a file that cannot be read.
+const NOT_DELIVERED: u8 = 3;

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use auth::{Secret, UserFile};
-use config::{CATALOG, Database, Host, Loaded, Mistake, Overrides, SessionAttrs, SessionState, Settings};
+use config::{CATALOG, Database, Host, LeaseFencing, Loaded, Mistake, Overrides, SessionAttrs, SessionState, Settings};
 
 use super::{AuthFile, Facts, KeyKind, PoolTerms, Pooler, Program, SecretKinds, Setting, UserTerms, read};
 
@@ -58,6 +58,10 @@ pub(crate) fn pooler_of(path: &str, settings: &Settings, loaded: &Loaded, progra
             .map(|user| UserTerms { name: Arc::clone(&user.name), mode: user.pool_mode.unwrap_or(settings.pool_mode) })
             .collect(),
         has_user_client_limit: limited || settings.max_user_client_connections > 0,
+        has_fencing: settings
+            .clusters
+            .values()
+            .any(|cluster| cluster.lease_fencing != LeaseFencing::Off && cluster.agents().next().is_some()),
         auth_file: None,
         certificate: None,
         file,

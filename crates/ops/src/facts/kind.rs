@@ -48,7 +48,9 @@ impl Kind {
         let is_said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with(['#', ';']);
         let lines: Vec<&str> = text.lines().filter(is_said).take(LINES_MAX).collect();
         let Some(first) = lines.first() else { return Err("it is empty, or has comments only".to_owned()) };
-        if lines.iter().any(|line| is_section(line)) {
+        // A manifest may contain a whole configuration of a pooler, but begins with a key.
+        let is_yaml = first.trim_end() == "---" || top_key(first).is_some();
+        if !is_yaml && lines.iter().any(|line| is_section(line)) {
             return Ok(Self::Ini);
         }
         if lines.iter().any(|line| is_odyssey(line)) {
@@ -163,6 +165,7 @@ mod tests {
             ("apiVersion: apps/v1\nkind: Deployment\n", Kind::Kubernetes),
             ("replicaCount: 3\nimage:\n  tag: \"1\"\n", Kind::Kubernetes),
             ("{\"apiVersion\": \"v1\"}", Kind::Kubernetes),
+            ("---\nkind: ConfigMap\napiVersion: v1\ndata:\n  a: |\n    [pgbouncer]\n", Kind::Kubernetes),
         ] {
             assert_eq!(Kind::of(text.as_bytes()), Ok(expected), "{text}");
         }

@@ -5,13 +5,22 @@
 //! Not here: what follows (`findings`).
 
 mod file;
+mod haproxy;
 mod ini;
 mod kind;
+mod kubernetes;
+mod odyssey;
+mod patroni;
 mod pooler;
+mod yaml;
 
 pub(crate) use file::read;
+pub(crate) use haproxy::{Proxied, read_haproxy};
 pub(crate) use ini::{pooler_of, read_ini};
 pub(crate) use kind::Kind;
+pub(crate) use kubernetes::{Workload, read_kubernetes};
+pub(crate) use odyssey::read_odyssey;
+pub(crate) use patroni::{Patroni, read_patroni};
 pub(crate) use pooler::{AuthFile, KeyKind, PoolTerms, Pooler, Program, SecretKinds, Setting, UserTerms};
 
 use std::sync::Arc;
@@ -23,6 +32,12 @@ use config::Place;
 pub(crate) struct Facts {
     /// Configurations of poolers.
     pub(crate) poolers: Vec<Pooler>,
+    /// What runs poolers in Kubernetes.
+    pub(crate) workloads: Vec<Workload>,
+    /// Configurations of Patroni.
+    pub(crate) patronis: Vec<Patroni>,
+    /// Sections of HAProxy.
+    pub(crate) proxies: Vec<Proxied>,
     /// What is wrong with files that were read as far as possible.
     pub(crate) mistakes: Vec<(Place, String)>,
 }

@@ -46,6 +46,8 @@ pub(crate) struct Pooler {
     pub(crate) users: Vec<UserTerms>,
     /// Most clients of one user, if some user or all have a limit.
     pub(crate) has_user_client_limit: bool,
+    /// Whether it stops writes to a primary whose lease has run out.
+    pub(crate) has_fencing: bool,
     /// What the file of secrets looks like, if it could be read.
     pub(crate) auth_file: Option<AuthFile>,
     /// The algorithm of the listener's certificate, if it could be read.

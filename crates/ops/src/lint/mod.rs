@@ -153,22 +153,41 @@ fn observe(path: &str, kind: Option<Kind>, facts: &mut Facts, mutes: &mut Mutes)
         None => Kind::of(&bytes)?,
     };
     mutes.add(path, &bytes);
+    let text = || String::from_utf8(bytes.clone()).map_err(|_| "it is not UTF-8".to_owned());
     let program = match kind {
         Kind::Pgbouncer => Some(Program::Pgbouncer),
         Kind::Trunkline => Some(Program::Trunkline),
         _ => None,
     };
-    match kind {
-        Kind::Ini | Kind::Pgbouncer | Kind::Trunkline => {
-            let files = facts::read_ini(path, &|name| facts::read(name), program, facts)?;
-            for file in files.iter().collect::<BTreeSet<_>>().into_iter().filter(|file| ***file != *path) {
-                mutes.add(file, &facts::read(file).unwrap_or_default());
-            }
-            let is_ours = facts.poolers.last().is_some_and(|pooler| pooler.program == Program::Trunkline);
-            Ok(if is_ours { Kind::Trunkline.name() } else { Kind::Pgbouncer.name() })
+    let outcome = match kind {
+        Kind::Ini | Kind::Pgbouncer | Kind::Trunkline => return observe_ini(path, program, facts, mutes),
+        Kind::Odyssey => {
+            facts::read_odyssey(path, &text()?, facts);
+            Ok(())
         }
-        _ => Err(format!("a {kind} cannot be judged by this version")),
+        Kind::Haproxy => {
+            facts::read_haproxy(path, &text()?, facts);
+            Ok(())
+        }
+        Kind::Kubernetes => facts::read_kubernetes(path, &text()?, facts),
+        Kind::Patroni => facts::read_patroni(path, &text()?, facts),
+    };
+    outcome.map(|()| kind.name()).map_err(|(line, why)| format!("line {line}: {why}"))
+}
+
+/// Reads a file in PgBouncer's dialect, and all that it includes.
+fn observe_ini(
+    path: &str,
+    program: Option<Program>,
+    facts: &mut Facts,
+    mutes: &mut Mutes,
+) -> Result<&'static str, String> {
+    let files = facts::read_ini(path, &|name| facts::read(name), program, facts)?;
+    for file in files.iter().collect::<BTreeSet<_>>().into_iter().filter(|file| ***file != *path) {
+        mutes.add(file, &facts::read(file).unwrap_or_default());
     }
+    let is_ours = facts.poolers.last().is_some_and(|pooler| pooler.program == Program::Trunkline);
+    Ok(if is_ours { Kind::Trunkline.name() } else { Kind::Pgbouncer.name() })
 }
 
 /// The mutes of files, by file.

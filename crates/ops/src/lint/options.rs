@@ -234,10 +234,11 @@ trunkline lint finds what will break, or cost time, in configurations of poolers
 Usage:
   trunkline lint [OPTION]... FILE...
 
-Files are PgBouncer's or Trunkline's configuration. A file's kind is recognized by its content.
+Files are PgBouncer's, Trunkline's or Odyssey's configuration, Kubernetes manifests or values, Patroni's and HAProxy's configuration; given
+together, they are judged together. A file's kind is recognized by its content.
 
 Options:
-  --kind KIND                      the kind of the files that follow: pgbouncer, trunkline
+  --kind KIND                      the kind of the files that follow: pgbouncer, trunkline, odyssey, kubernetes, patroni, haproxy
   --format FORMAT                  table or json
   -o, --output FILE                write there instead of to standard output
   --rules                          list all rules, then exit

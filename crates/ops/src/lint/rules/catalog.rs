@@ -5,8 +5,8 @@
 
 use crate::findings::{Rule, Severity};
 
-use super::Check::Pooler;
-use super::{LintRule, access, limits, pools, sessions, times};
+use super::Check::{Patroni, Pooler, Proxied, Whole, Workload};
+use super::{LintRule, access, around, limits, pools, sessions, times};
 
 /// All rules.
 pub(crate) const RULES: &[LintRule] = &[
@@ -336,6 +336,54 @@ pub(crate) const RULES: &[LintRule] = &[
     },
     LintRule {
         rule: Rule {
+            id: "L28",
+            severity: Severity::Error,
+            title: "processes are killed while they still serve",
+            condition: "Kubernetes kills a process before its clients have left, or the process does not hear the signal as it should. Without preStop it is a warning.",
+            formula: "terminationGracePeriodSeconds < drain + preStop + 15 s; PgBouncer before 1.23 ends at once on SIGTERM",
+            advice: "raise terminationGracePeriodSeconds, and let preStop wait some seconds (PgBouncer before 1.23: send SIGINT)",
+            source: "CERN: 600 s; a chart with 120 s of sleep under 30 s of grace",
+        },
+        check: Workload(around::stop),
+    },
+    LintRule {
+        rule: Rule {
+            id: "L29",
+            severity: Severity::Warning,
+            title: "replicas may end together",
+            condition: "Several replicas run without a limit of evictions, or on the same machine.",
+            formula: "replicas > 1, and no PodDisruptionBudget or no podAntiAffinity or topologySpreadConstraints",
+            advice: "add a PodDisruptionBudget with maxUnavailable 1, and spread the replicas over zones",
+            source: "CERN: one for each zone",
+        },
+        check: Workload(around::apart),
+    },
+    LintRule {
+        rule: Rule {
+            id: "L30",
+            severity: Severity::Warning,
+            title: "replicas may be far behind",
+            condition: "A route to replicas has no limit of lag. One in HAProxy's check is a note: Patroni knows positions only every loop_wait.",
+            formula: "a route to replicas without max_lag (Odyssey: catchup_timeout; HAProxy: lag=)",
+            advice: "set max_lag or max_lag_time (Odyssey: catchup_timeout; HAProxy: /replica?lag=16MB)",
+            source: "Patroni's documentation",
+        },
+        check: Whole(around::replica_lag),
+    },
+    LintRule {
+        rule: Rule {
+            id: "L31",
+            severity: Severity::Warning,
+            title: "Patroni's times do not fit, or an old primary may write on",
+            condition: "Patroni may lose its lease though it works, reacts to noise, or nothing stops a primary whose Patroni has died.",
+            formula: "loop_wait + 2 x retry_timeout > ttl; ttl < 20; no watchdog and no pooler that fences",
+            advice: "set ttl 30, loop_wait 10, retry_timeout 10, watchdog.mode required, or give Trunkline the cluster's Patroni addresses",
+            source: "Patroni's documentation; Percona's lab",
+        },
+        check: Patroni(around::patroni),
+    },
+    LintRule {
+        rule: Rule {
             id: "L32",
             severity: Severity::Warning,
             title: "prepared statements take too much memory, or are lost",
@@ -345,6 +393,18 @@ pub(crate) const RULES: &[LintRule] = &[
             source: "PgBouncer 1.21 and later",
         },
         check: Pooler(limits::prepared_statements),
+    },
+    LintRule {
+        rule: Rule {
+            id: "L33",
+            severity: Severity::Warning,
+            title: "a proxy closes connections that are in use",
+            condition: "HAProxy closes a connection without traffic, such as one with a long query, or has fewer connections than the pools.",
+            formula: "timeout client or timeout server < longest transaction; maxconn < servers of the pools",
+            advice: "raise the timeouts above the longest transaction, and maxconn above the pools of all processes",
+            source: "Percona's lab: 30 min, maxconn 100",
+        },
+        check: Proxied(around::proxy),
     },
     LintRule {
         rule: Rule {

@@ -5,6 +5,7 @@
 //! Not here: collecting facts, muting, showing.
 
 mod access;
+mod around;
 mod catalog;
 mod limits;
 mod pools;
@@ -14,6 +15,8 @@ mod totals;
 
 #[cfg(test)]
 mod access_tests;
+#[cfg(test)]
+mod around_tests;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
@@ -25,7 +28,7 @@ pub(crate) use catalog::RULES;
 #[cfg(test)]
 pub(crate) use trial::{Scratch, lint_all};
 
-use crate::facts::{Facts, PoolTerms, Pooler};
+use crate::facts::{Facts, Patroni, PoolTerms, Pooler, Proxied, Workload};
 use crate::findings::{Rule, Verdicts};
 
 use super::options::Given;
@@ -40,6 +43,14 @@ pub(crate) struct LintRule {
 pub(crate) enum Check {
     /// Each pooler's configuration.
     Pooler(fn(&Case<'_>, &Pooler, &mut Verdicts<'_>)),
+    /// Each workload of Kubernetes.
+    Workload(fn(&Case<'_>, &Workload, &mut Verdicts<'_>)),
+    /// Each configuration of Patroni.
+    Patroni(fn(&Case<'_>, &Patroni, &mut Verdicts<'_>)),
+    /// Each section of HAProxy.
+    Proxied(fn(&Case<'_>, &Proxied, &mut Verdicts<'_>)),
+    /// Everything together.
+    Whole(fn(&Case<'_>, &mut Verdicts<'_>)),
 }
 
 /// What a rule may read besides its subject.
@@ -51,21 +62,36 @@ pub(crate) struct Case<'c> {
 impl LintRule {
     /// Judges the rule.
     pub(crate) fn judge(&self, case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
+        let facts = case.facts;
         match self.check {
-            Check::Pooler(check) => {
-                case.facts.poolers.iter().for_each(|pooler| check(case, pooler, verdicts));
-                if case.facts.poolers.is_empty() {
-                    verdicts.needs("the configuration of a pooler", None);
-                }
-            }
+            Check::Pooler(check) => each(&facts.poolers, "the configuration of a pooler", case, check, verdicts),
+            Check::Workload(check) => each(&facts.workloads, "Kubernetes manifests or values", case, check, verdicts),
+            Check::Patroni(check) => each(&facts.patronis, "Patroni's configuration", case, check, verdicts),
+            Check::Proxied(check) => each(&facts.proxies, "HAProxy's configuration", case, check, verdicts),
+            Check::Whole(check) => check(case, verdicts),
         }
+    }
+}
+
+/// Judges each of some subjects; without one, the rule says what it needs.
+fn each<S>(
+    subjects: &[S],
+    kind: &str,
+    case: &Case<'_>,
+    check: fn(&Case<'_>, &S, &mut Verdicts<'_>),
+    verdicts: &mut Verdicts<'_>,
+) {
+    subjects.iter().for_each(|subject| check(case, subject, verdicts));
+    if subjects.is_empty() {
+        verdicts.needs(kind, None);
     }
 }
 
 impl Case<'_> {
     /// The number of processes with this configuration.
     fn replicas(&self) -> Option<f64> {
-        self.given.replicas
+        let workload = || self.facts.workloads.iter().find_map(|workload| workload.replicas.as_ref());
+        self.given.replicas.or_else(|| workload().map(|(replicas, _)| *replicas))
     }
 
     /// The smallest and the largest number of users of a database.

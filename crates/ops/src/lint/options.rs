@@ -239,7 +239,7 @@ together, they are judged together. A file's kind is recognized by its content.
 
 Options:
   --kind KIND                      the kind of the files that follow: pgbouncer, trunkline, odyssey, kubernetes, patroni, haproxy
-  --format FORMAT                  table or json
+  --format FORMAT                  table, json, sarif (2.1.0) or html
   -o, --output FILE                write there instead of to standard output
   --rules                          list all rules, then exit
   -h, --help                       show this help, then exit
@@ -283,7 +283,7 @@ mod tests {
             (&["a", "--replicas", "many"], "\"many\" is no COUNT"),
             (&["a", "--tenants", "15-10"], "--tenants"),
             (&["a", "--kind", "mysql"], "patroni"),
-            (&["a", "--format", "pdf"], "json"),
+            (&["a", "--format", "pdf"], "sarif"),
             (&[], "no file"),
         ] {
             let why = parse(words).expect_err("a mistake");

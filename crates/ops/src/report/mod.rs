@@ -4,7 +4,9 @@
 //! never reach a terminal. Nothing here knows which command found them.
 //! Not here: the findings.
 
+mod html;
 mod json;
+mod sarif;
 mod terminal;
 
 use crate::findings::{Findings, Rule};
@@ -17,17 +19,23 @@ pub(crate) enum Format {
     Table,
     /// For programs.
     Json,
+    /// For code reviews and editors.
+    Sarif,
+    /// For people and archives.
+    Html,
 }
 
 impl Format {
     /// The words of the command line.
-    pub(crate) const WORDS: &'static str = "table, json";
+    pub(crate) const WORDS: &'static str = "table, json, sarif, html";
 
     /// The format of a word.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         match word {
             "table" => Some(Self::Table),
             "json" => Some(Self::Json),
+            "sarif" => Some(Self::Sarif),
+            "html" => Some(Self::Html),
             _ => None,
         }
     }
@@ -38,5 +46,7 @@ pub(crate) fn text(format: Format, command: &str, findings: &Findings, rules: &[
     match format {
         Format::Table => terminal::text(findings),
         Format::Json => json::text(command, findings, rules),
+        Format::Sarif => sarif::text(command, findings, rules),
+        Format::Html => html::text(command, findings),
     }
 }

@@ -47,11 +47,12 @@ fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
 /// A path from the root, and the function that writes the page.
 type Page = (&'static str, fn(&Path) -> Result<String, String>);
 
-const PAGES: [Page; 8] = [
+const PAGES: [Page; 9] = [
     ("docs/reference/settings.md", settings),
     ("docs/reference/errors.md", errors),
     ("docs/reference/console.md", console),
     ("docs/reference/metrics.md", metrics),
+    ("docs/reference/lint.md", lint),
     ("docs/operating/habits.md", habits),
     ("docs/operating/prometheus/trunkline.rules.yml", |_| Ok(control::alert_rules())),
     ("docs/operating/prometheus/trunkline.rules.test.yml", |_| Ok(control::alert_tests())),
@@ -76,6 +77,10 @@ fn metrics(_: &Path) -> Result<String, String> {
     Ok(format!("{METRICS_HEAD}{metrics}{ALERTS_HEAD}{alerts}"))
 }
 
+fn lint(_: &Path) -> Result<String, String> {
+    Ok(format!("{LINT_HEAD}{}{LINT_OPTIONS_HEAD}{}", ops::lint::reference(), ops::lint::options_reference()))
+}
+
 fn habits(root: &Path) -> Result<String, String> {
     Ok(format!("{HABITS_HEAD}{}", habits::page(&crate::habits::read(root)?)))
 }
@@ -96,6 +101,23 @@ const ALERTS_HEAD: &str = "
 
 The rules of [trunkline.rules.yml](../operating/prometheus/trunkline.rules.yml). Each is tested with series for which it fires and others for which it
 does not (`promtool test rules`). A critical alert needs action at once, a warning on the next working day.
+
+";
+
+const LINT_HEAD: &str = "\
+# Rules of `trunkline lint`
+
+<!-- Written by `cargo xtask gen` from the catalog in crates/ops. Not edited by hand. -->
+
+What each rule judges: see [Judging configurations](../operating/lint.md) for how to run it, read its report and mute a rule. Settings have
+PgBouncer's names; Odyssey's are meant where they have another one.
+
+";
+
+const LINT_OPTIONS_HEAD: &str = "
+## What no file says
+
+Rules that need one of these are not evaluated without it. Times are in seconds unless the option says otherwise.
 
 ";
 

@@ -49,10 +49,12 @@ fn come_up(call: &Serve, shared_log: &SharedLog) -> Result<Ending, Fatal> {
         daemon::leave_session();
     }
     let source = Source::new(call.config.clone(), call.overrides.clone(), FileReader::from_disk());
-    let Loaded { settings, warnings, .. } = load(&source, shared_log)?;
+    let loaded = load(&source, shared_log)?;
     if call.mode == RunMode::Background {
-        return daemon::detach(&settings).map(|()| Ending::Well);
+        return daemon::detach(&loaded.settings).map(|()| Ending::Well);
     }
+    let judged = ops::lint::at_start(&call.config, &loaded, &|name| source.files().read(name));
+    let Loaded { settings, warnings, .. } = loaded;
     // As in PgBouncer before the user is switched: only root may be able to read secrets and keys.
     let users = control::read_users(&settings, source.files());
     let rules = read_rules(&settings, source.files(), shared_log)?;
@@ -67,6 +69,9 @@ fn come_up(call: &Serve, shared_log: &SharedLog) -> Result<Ending, Fatal> {
     }
     for warning in &warnings {
         say(shared_log, Level::Warning, format_args!("{warning}"));
+    }
+    if let Some(line) = judged {
+        say(shared_log, Level::Log, format_args!("{line}"));
     }
     let mut active = first_config(settings, users, rules, tls, log, shared_log)?;
     if call.is_reboot {

@@ -67,10 +67,13 @@ fn the_line_of_a_start_counts_what_is_not_muted() {
         at_start("a.ini", &loaded, &read)
     };
     let quiet = "auth_type = scram-sha-256\nserver_tls_sslmode = require\n";
-    assert_eq!(line(&format!("{BASE}{quiet}")).as_deref(), Some("lint: 1 warning; trunkline lint a.ini shows them"));
+    assert_eq!(
+        line(&format!("{BASE}{quiet}")).as_deref(),
+        Some("lint: 1 warning; trunkline lint --kind trunkline a.ini shows them")
+    );
     assert_eq!(line(&format!("{BASE}{quiet}; lint: ignore L14 local\n")), None);
     let worse = line(&format!("{BASE}{quiet}default_pool_size = 0\nquery_wait_timeout = 0\n"));
-    assert_eq!(worse.as_deref(), Some("lint: 1 error, 2 warnings; trunkline lint a.ini shows them"));
+    assert_eq!(worse.as_deref(), Some("lint: 1 error, 2 warnings; trunkline lint --kind trunkline a.ini shows them"));
 }
 
 /// The time is not compared with a clock, because tests run beside others: ten times the databases may take at most 25 times the

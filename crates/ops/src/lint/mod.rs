@@ -66,7 +66,7 @@ pub fn deliver(options: &LintOptions, text: &str) -> Result<(), String> {
     }
 }
 
-/// One line for the log of a pooler that starts: `lint: 1 error, 3 warnings; trunkline lint FILE shows them`. `None` if there is neither.
+/// One line for the log of a pooler that starts: `lint: 1 error, 3 warnings; trunkline lint --kind trunkline FILE shows them`. `None` if there is neither.
 /// Only rules that need nothing but the configuration are evaluated, and no file is opened but those of the configuration, for their mutes.
 #[must_use]
 pub fn at_start(path: &str, loaded: &Loaded, read: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> Option<String> {
@@ -83,7 +83,8 @@ pub fn at_start(path: &str, loaded: &Loaded, read: &dyn Fn(&str) -> io::Result<V
         .filter(|(_, count)| *count > 0)
         .map(|(severity, count)| format!("{count} {}", severity.word(count)))
         .collect();
-    (!parts.is_empty()).then(|| format!("lint: {}; trunkline lint {path} shows them", parts.join(", ")))
+    (!parts.is_empty())
+        .then(|| format!("lint: {}; trunkline lint --kind trunkline {path} shows them", parts.join(", ")))
 }
 
 /// All rules as Markdown, for the reference page.

@@ -4,6 +4,7 @@ pub(crate) mod called_off;
 pub(crate) mod files;
 pub(crate) mod hatest;
 pub(crate) mod inis;
+pub(crate) mod lint;
 pub(crate) mod log_format;
 pub(crate) mod lookups;
 pub(crate) mod signals;

@@ -13,13 +13,14 @@ use super::{Finding, Rule, Severity, Subject, Unevaluated};
 pub(crate) struct Verdicts<'r> {
     rule: &'r Rule,
     found: Vec<Finding>,
-    unevaluated: Vec<Unevaluated>,
+    /// What it needs, and what is known without it.
+    lacking: BTreeMap<String, Option<String>>,
 }
 
 impl<'r> Verdicts<'r> {
     /// Nothing yet.
     pub(crate) fn of(rule: &'r Rule) -> Self {
-        Self { rule, found: Vec::new(), unevaluated: Vec::new() }
+        Self { rule, found: Vec::new(), lacking: BTreeMap::new() }
     }
 
     /// The rule fires.
@@ -49,17 +50,20 @@ impl<'r> Verdicts<'r> {
         });
     }
 
-    /// The rule lacks an input; `known` is what can be said without it.
+    /// The rule lacks an input; `known` is what can be said without it. Of several cases that lack the same, the first is told.
     pub(crate) fn needs(&mut self, needs: impl Into<String>, known: Option<String>) {
-        let one = Unevaluated { rule: self.rule.id, title: self.rule.title, needs: needs.into(), known };
-        if !self.unevaluated.contains(&one) {
-            self.unevaluated.push(one);
+        let lacking = self.lacking.entry(needs.into()).or_default();
+        if lacking.is_none() {
+            *lacking = known;
         }
     }
 
     /// All that was said.
     pub(crate) fn into_parts(self) -> (Vec<Finding>, Vec<Unevaluated>) {
-        (self.found, self.unevaluated)
+        let Rule { id, title, .. } = *self.rule;
+        let lacking = self.lacking.into_iter();
+        let unevaluated = lacking.map(|(needs, known)| Unevaluated { rule: id, title, needs, known });
+        (self.found, unevaluated.collect())
     }
 }
 

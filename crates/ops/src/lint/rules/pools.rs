@@ -98,10 +98,11 @@ pub(super) fn few_for_each_tenant(case: &Case<'_>, pooler: &Pooler, verdicts: &m
 
 /// L04: more connections than PostgreSQL has.
 pub(super) fn above_max_connections(case: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<'_>) {
+    let mut groups = Groups::default();
     for total in totals(case, pooler) {
         if let Some(name) = &total.unlimited {
             let evidence = format!("{name} has no limit of servers: pool_size is 0, and so is max_db_connections");
-            verdicts.fires(&total.at, total.server.to_string(), evidence);
+            groups.add(Severity::Error, &total.at, &total.server, evidence);
             continue;
         }
         let replicas = case.replicas().unwrap_or(1.0);
@@ -109,7 +110,7 @@ pub(super) fn above_max_connections(case: &Case<'_>, pooler: &Pooler, verdicts: 
         let sum = told(case.replicas(), &total, all);
         match budget(case) {
             Some((budget, terms)) if all.1 > budget => {
-                verdicts.fires(&total.at, total.server.to_string(), format!("{sum}, and PostgreSQL has {terms}"));
+                groups.add(Severity::Error, &total.at, &total.server, format!("{sum}, and PostgreSQL has {terms}"));
             }
             Some((_, terms)) if case.replicas().is_none() => {
                 verdicts.needs("--replicas", Some(format!("{sum}; PostgreSQL has {terms}")));
@@ -122,10 +123,12 @@ pub(super) fn above_max_connections(case: &Case<'_>, pooler: &Pooler, verdicts: 
             None => verdicts.needs("--max-connections", Some(sum)),
         }
     }
+    groups.tell(verdicts);
 }
 
 /// L36: a rolling deployment, in which old and new processes have their pools at once.
 pub(super) fn doubled_by_a_rollout(case: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<'_>) {
+    let mut groups = Groups::default();
     for total in totals(case, pooler).into_iter().filter(|total| total.unlimited.is_none()) {
         let Some(replicas) = case.replicas() else {
             let twice = span((2.0 * total.connections.0, 2.0 * total.connections.1));
@@ -141,12 +144,13 @@ pub(super) fn doubled_by_a_rollout(case: &Case<'_>, pooler: &Pooler, verdicts: &
             // L04 says it already.
             Some((budget, _)) if once.1 > budget => {}
             Some((budget, terms)) if twice.1 > budget => {
-                verdicts.fires(&total.at, total.server.to_string(), format!("{sum}, and PostgreSQL has {terms}"));
+                groups.add(Severity::Warning, &total.at, &total.server, format!("{sum}, and PostgreSQL has {terms}"));
             }
             Some(_) => {}
             None => verdicts.needs("--max-connections", Some(sum)),
         }
     }
+    groups.tell(verdicts);
 }
 
 /// L05: a limit that can never bind.

@@ -4,7 +4,7 @@
 //! file is judged all the same. Secrets are counted by their kind and dropped.
 //! Not here: what follows from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -143,15 +143,19 @@ fn auth_file(path: &str) -> Option<AuthFile> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let (users, _) = UserFile::parse(&read(path).ok()?);
     let mut secrets = SecretKinds::default();
-    for (_, secret) in users.iter() {
+    let mut scram_users = BTreeSet::new();
+    for (user, secret) in users.iter() {
         match &**secret {
             Secret::Plain(_) => secrets.plain += 1,
             Secret::Md5(_) => secrets.md5 += 1,
-            Secret::Scram(_) => secrets.scram += 1,
-            _ => {}
+            Secret::Scram(_) => {
+                secrets.scram += 1;
+                scram_users.insert(Arc::from(user));
+            }
+            Secret::None => {}
         }
     }
-    Some(AuthFile { path: path.to_owned(), mode, secrets })
+    Some(AuthFile { path: path.to_owned(), mode, secrets, scram_users })
 }
 
 /// The algorithm of the first certificate of a PEM file: its key is RSA if it has the identifier of RSA keys.

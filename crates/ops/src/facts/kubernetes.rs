@@ -7,10 +7,10 @@
 use std::io;
 use std::sync::Arc;
 
-use config::Place;
+use config::{CATALOG, Place};
 
 use super::yaml::{Value, Yaml};
-use super::{Facts, read_ini};
+use super::{Facts, Program, read_ini};
 
 /// What runs a pooler.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,6 +62,7 @@ pub(crate) fn read_kubernetes(path: &str, text: &str, facts: &mut Facts) -> Resu
     found.iter_mut().for_each(|workload| workload.has_budget |= has_budget);
     facts.workloads.extend(found);
     embedded(path, &yaml, facts);
+    settings(path, &yaml, facts);
     Ok(())
 }
 
@@ -79,6 +80,32 @@ fn embedded(path: &str, yaml: &Yaml, facts: &mut Facts) {
             Ok(if name == path { shifted.clone().into_bytes() } else { Vec::new() })
         };
         let _ = read_ini(path, &reader, None, facts);
+    }
+}
+
+/// Settings of PgBouncer that a chart or an operator of Kubernetes takes as a mapping: `parameters: {default_pool_size: "20"}`. The databases are
+/// elsewhere, so that they are judged for any one (`*`).
+fn settings(path: &str, yaml: &Yaml, facts: &mut Facts) {
+    let is_setting = |name: &str| CATALOG.iter().any(|entry| entry.name == name && entry.name != "user");
+    for map in yaml.maps() {
+        let said = |(name, value): (&'static str, Value<'_>)| Some((name, value.text()?.to_owned(), value.line()));
+        let known = map.entries().filter(|(name, _)| is_setting(name));
+        let known: Vec<_> = known
+            .filter_map(|(name, value)| said((CATALOG.iter().find(|entry| entry.name == name)?.name, value)))
+            .collect();
+        if known.len() < SETTINGS_LEAST || facts.poolers.len() >= EMBEDDED_MAX {
+            continue;
+        }
+        let mut text = "[databases]* =\n".to_owned();
+        let mut line = 2;
+        for (number, (name, value, at)) in known.into_iter().enumerate() {
+            let head = if number == 0 { "[pgbouncer]" } else { "" };
+            text.push_str(&"\n".repeat(at.saturating_sub(line) as usize));
+            text.push_str(&format!("{head}{name} = {}\n", value.replace('\n', " ")));
+            line = line.max(at) + 1;
+        }
+        let reader = |_: &str| -> io::Result<Vec<u8>> { Ok(text.clone().into_bytes()) };
+        let _ = read_ini(path, &reader, Some(Program::Pgbouncer), facts);
     }
 }
 
@@ -152,5 +179,7 @@ fn one_line(hook: Value<'_>) -> String {
 const POOLERS: [&str; 5] = ["pgbouncer", "odyssey", "trunkline", "pooler", "bouncer"];
 /// Kubernetes's default of `terminationGracePeriodSeconds`.
 const GRACE_DEFAULT: f64 = 30.0;
+/// One name alone, such as `user`, may mean anything.
+const SETTINGS_LEAST: usize = 2;
 /// More configurations than a file of manifests has.
 const EMBEDDED_MAX: usize = 20;

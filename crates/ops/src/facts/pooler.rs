@@ -4,7 +4,7 @@
 //! here.
 //! Not here: reading a file (`ini`, `odyssey`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +117,8 @@ pub(crate) struct AuthFile {
     /// Its permissions.
     pub(crate) mode: u32,
     pub(crate) secrets: SecretKinds,
+    /// The users whose secret is a SCRAM secret.
+    pub(crate) scram_users: BTreeSet<Arc<str>>,
 }
 
 /// How many secrets of each kind a file has.

@@ -100,6 +100,12 @@ impl Yaml {
         })
     }
 
+    /// Every mapping of the file, in the order of the file.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = Value<'_>> {
+        let is_map = |node: &usize| matches!(self.nodes[*node].content, Content::Map(_));
+        (0..self.nodes.len()).filter(is_map).map(|node| Value { yaml: self, node })
+    }
+
     fn add(&mut self, line: u32, content: Content) -> usize {
         self.nodes.push(Node { line, content });
         self.nodes.len() - 1

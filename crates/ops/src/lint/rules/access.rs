@@ -87,9 +87,13 @@ pub(super) fn scram_passthrough(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Ve
         return verdicts.fires(&pooler.at("auth_type"), "auth_type", evidence);
     }
     let mut groups = Groups::default();
-    for pool in pooler.lent().filter(|pool| pool.is_forced_without_password) {
+    let is_forced = |pool: &&PoolTerms| {
+        pool.is_forced_without_password && pool.user.as_ref().is_some_and(|user| file.scram_users.contains(user))
+    };
+    for pool in pooler.lent().filter(is_forced) {
         let evidence = format!(
-            "user= without password=, and {secrets}: the pooler cannot log in with one unless the same user logs in to it"
+            "user= without password=, and {} has a SCRAM secret for it: the pooler can log in with that only while the same user logs in to the pooler",
+            file.path
         );
         groups.add(Severity::Error, &pool.at, &pool.name(), evidence);
     }
@@ -109,20 +113,26 @@ pub(super) fn scram_passthrough(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Ve
 
 /// L22: clients that want a channel binding which they cannot get.
 pub(super) fn channel_binding(case: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<'_>) {
-    let offers = match pooler.program {
-        Program::Trunkline => {
-            let is_scram = ["scram-sha-256", "hba"].contains(&pooler.text("auth_type"));
-            is_scram && !["", "disable"].contains(&pooler.text("client_tls_sslmode"))
-        }
-        Program::Pgbouncer | Program::Odyssey => false,
-    };
+    let has_tls = !["", "disable"].contains(&pooler.text("client_tls_sslmode"));
+    let offers = has_tls
+        && match pooler.program {
+            Program::Trunkline => ["scram-sha-256", "hba"].contains(&pooler.text("auth_type")),
+            Program::Odyssey => pooler.lent().all(|pool| pool.auth.as_deref() == Some("scram-sha-256")),
+            Program::Pgbouncer => false,
+        };
     match case.given.channel_binding.as_deref() {
         Some("require") if !offers => {
             let evidence = match pooler.program {
+                Program::Odyssey => {
+                    format!(
+                        "clients require it; {}, or a rule without scram-sha-256",
+                        pooler.shown("client_tls_sslmode")
+                    )
+                }
                 Program::Trunkline => {
                     format!("clients require it; {}, {}", pooler.shown("auth_type"), pooler.shown("client_tls_sslmode"))
                 }
-                _ => "clients require it, and this pooler does not offer SCRAM-SHA-256-PLUS".to_owned(),
+                Program::Pgbouncer => "clients require it, and PgBouncer does not offer SCRAM-SHA-256-PLUS".to_owned(),
             };
             verdicts.fires(&pooler.at("auth_type"), "auth_type", evidence);
         }

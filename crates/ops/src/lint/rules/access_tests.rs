@@ -68,12 +68,12 @@ fn secrets_are_known_by_their_kind_and_the_permissions_of_their_file() {
         |mode| std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).expect("permissions");
     permit(0o644);
     let settings = format!("auth_type = scram-sha-256\nauth_file = {}", file.path());
-    let findings = ini(&settings, "d = host=10.0.0.1 user=app", &[]);
+    let findings = ini(&settings, "d = host=10.0.0.1 user=b", &[]);
     expect(&findings, "L20", &["has 1 md5 secrets"]);
     expect(&findings, "L21", &["E user= without password="]);
     expect(&findings, "L26", &["0644"]);
     permit(0o640);
-    let findings = ini(&settings, "d = host=10.0.0.1 user=app password=secret", &[]);
+    let findings = ini(&settings, "d = host=10.0.0.1 user=a\ne = host=10.0.0.1 user=b password=secret", &[]);
     expect(&findings, "L21", &["needs the secrets of the server"]);
     expect_good(&findings, "L26");
     let text = format!("{findings:?}");

@@ -74,6 +74,17 @@ fn a_configuration_inside_a_manifest_has_the_manifests_lines() {
 }
 
 #[test]
+fn settings_that_are_values_are_judged_for_any_database() {
+    let pooler = "apiVersion: postgresql.cnpg.io/v1\nkind: Pooler\nmetadata: {name: p}\nspec:\n  instances: 3\n  pgbouncer:\n    poolMode: transaction\n    parameters:\n\
+        \x20     max_client_conn: \"1000\"\n      default_pool_size: \"94\"\n      reserve_pool_size: \"18\"\n      max_db_connections: \"900\"\n";
+    let findings = lint_all(&[pooler], &["--replicas", "3", "--max-connections", "300"]);
+    expect(&findings, "L04", &["3 processes x (94 + 18) = at least 336 connections"]);
+    let limit = findings.found.iter().find(|finding| finding.rule == "L05").expect("a limit");
+    assert_eq!(limit.subject.line, 12, "{limit:#?}");
+    assert!(findings.found.iter().all(|finding| finding.rule != "F01"), "{findings:#?}");
+}
+
+#[test]
 fn patronis_times_fit_and_an_old_primary_is_stopped() {
     let member = "scope: demo\nname: a\n";
     let findings = lint_all(&[&format!("{member}bootstrap:\n  dcs:\n    ttl: 15\n    loop_wait: 10\n")], &[]);

@@ -5,7 +5,7 @@
 
 use crate::findings::{Rule, Severity};
 
-use super::Check::{Patroni, Pooler, Proxied, Whole, Workload};
+use super::Check::{Patroni, Pooler, Pools, Proxied, Whole, Workload};
 use super::{LintRule, access, around, limits, pools, sessions, times};
 
 /// All rules.
@@ -20,7 +20,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "lower min_pool_size, or raise max_db_connections to users x min_pool_size",
             source: "Mattermost: minimum 20, limit 20, 10 to 15 workspaces",
         },
-        check: Pooler(pools::minimum_above_cap),
+        check: Pools(pools::minimum_above_cap),
     },
     LintRule {
         rule: Rule {
@@ -32,7 +32,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "lower default_pool_size, or raise max_db_connections",
             source: "Mattermost: 10 to 15 times broke it",
         },
-        check: Pooler(pools::overcommitted),
+        check: Pools(pools::overcommitted),
     },
     LintRule {
         rule: Rule {
@@ -44,7 +44,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "raise max_db_connections, put fewer tenants into a database, or measure how many servers a tenant uses at once",
             source: "Mattermost: disconnections ended at 2.5 connections for each workspace",
         },
-        check: Pooler(pools::few_for_each_tenant),
+        check: Pools(pools::few_for_each_tenant),
     },
     LintRule {
         rule: Rule {
@@ -56,7 +56,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "lower default_pool_size or reserve_pool_size, set max_db_connections to the share of one process, or raise max_connections",
             source: "CERN: 3 x (94 + 18) = 336, later 3 x (140 + 18) = 474",
         },
-        check: Pooler(pools::above_max_connections),
+        check: Pools(pools::above_max_connections),
     },
     LintRule {
         rule: Rule {
@@ -68,7 +68,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "set the limit to what is meant, or remove it",
             source: "CERN: max_db_connections 900 where 112 is the most",
         },
-        check: Pooler(pools::never_binds),
+        check: Pools(pools::never_binds),
     },
     LintRule {
         rule: Rule {
@@ -80,7 +80,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "raise LimitNOFILE (ulimit -n), or lower max_client_conn",
             source: "file descriptors of sockets",
         },
-        check: Pooler(limits::open_files),
+        check: Pools(limits::open_files),
     },
     LintRule {
         rule: Rule {
@@ -92,7 +92,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "set max_db_client_connections or max_user_client_connections below max_client_conn",
             source: "Odyssey: one client exhausted 20,000 connections",
         },
-        check: Pooler(limits::no_client_cap),
+        check: Pools(limits::no_client_cap),
     },
     LintRule {
         rule: Rule {
@@ -104,7 +104,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "set query_wait_timeout, use transaction mode, or limit clients to the size of the pool",
             source: "Odyssey",
         },
-        check: Pooler(limits::sessions_wait),
+        check: Pools(limits::sessions_wait),
     },
     LintRule {
         rule: Rule {
@@ -116,7 +116,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "give the migrating user pool_mode = session in [users], or a database entry of its own with pool_mode = session",
             source: "CERN, Mattermost: a migration's advisory lock stayed on a pooled server",
         },
-        check: Pooler(sessions::migrations),
+        check: Pools(sessions::migrations),
     },
     LintRule {
         rule: Rule {
@@ -128,7 +128,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "remove server_reset_query_always once no client leaves session state",
             source: "Mattermost",
         },
-        check: Pooler(times::reset_always),
+        check: Pools(times::reset_always),
     },
     LintRule {
         rule: Rule {
@@ -140,7 +140,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "set query_wait_timeout below the clients' timeout and above the time of a failover",
             source: "PgBouncer's manual; operators' reports",
         },
-        check: Pooler(times::query_wait),
+        check: Pools(times::query_wait),
     },
     LintRule {
         rule: Rule {
@@ -152,7 +152,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "set server_login_retry = 1",
             source: "PgBouncer's default is 15 s",
         },
-        check: Pooler(times::login_retry),
+        check: Pools(times::login_retry),
     },
     LintRule {
         rule: Rule {
@@ -200,7 +200,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "set reserve_pool_timeout to a quarter of the latency that applications expect",
             source: "Mattermost: from 5 to 1 s",
         },
-        check: Pooler(times::reserve),
+        check: Pools(times::reserve),
     },
     LintRule {
         rule: Rule {
@@ -268,7 +268,7 @@ pub(crate) const RULES: &[LintRule] = &[
             severity: Severity::Warning,
             title: "channel binding is required and not offered",
             condition: "Clients with channel_binding=require cannot log in without SCRAM-SHA-256-PLUS, which needs SCRAM and TLS at the pooler.",
-            formula: "channel_binding = require, and no SCRAM or no TLS (PgBouncer and Odyssey offer none)",
+            formula: "channel_binding = require, and no SCRAM or no TLS (PgBouncer never offers it)",
             advice: "set auth_type = scram-sha-256 and client_tls_sslmode = require, or channel_binding=prefer at the clients",
             source: "Percona",
         },
@@ -392,7 +392,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "set max_prepared_statements to the number of statements that are really used",
             source: "PgBouncer 1.21 and later",
         },
-        check: Pooler(limits::prepared_statements),
+        check: Pools(limits::prepared_statements),
     },
     LintRule {
         rule: Rule {
@@ -416,7 +416,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "run fewer processes with larger pools",
             source: "Odyssey: SO_REUSEPORT",
         },
-        check: Pooler(pools::fragmented),
+        check: Pools(pools::fragmented),
     },
     LintRule {
         rule: Rule {
@@ -428,7 +428,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "add a second entry for background jobs, with a pool of its own",
             source: "GitLab: separate pools for web and background",
         },
-        check: Pooler(limits::shared_with_background),
+        check: Pools(limits::shared_with_background),
     },
     LintRule {
         rule: Rule {
@@ -440,7 +440,7 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "leave room for both, replace one process at a time (maxSurge 0, a short drain), or use smaller pools",
             source: "CERN: grace of 600 s with three replicas",
         },
-        check: Pooler(pools::doubled_by_a_rollout),
+        check: Pools(pools::doubled_by_a_rollout),
     },
     LintRule {
         rule: Rule {
@@ -452,6 +452,6 @@ pub(crate) const RULES: &[LintRule] = &[
             advice: "lower min_pool_size, or raise max_user_connections",
             source: "as L01, for a user",
         },
-        check: Pooler(pools::minimum_above_user_cap),
+        check: Pools(pools::minimum_above_user_cap),
     },
 ];

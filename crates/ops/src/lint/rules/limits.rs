@@ -187,5 +187,5 @@ const OPEN_FILES_MARGIN: f64 = 100.0;
 /// A statement with its generic plan takes some tens of kilobytes in a backend.
 const PLAN_KILOBYTES: f64 = 30.0;
 /// Drivers that prepare statements with names of their own accord.
-const NAMED_STATEMENTS: [&str; 10] =
-    ["jdbc", "pgjdbc", "pgx", "npgsql", "asyncpg", "psycopg", "psycopg3", "sqlx", "tokio-postgres", "activerecord"];
+const NAMED_STATEMENTS: [&str; 9] =
+    ["jdbc", "pgjdbc", "pgx", "asyncpg", "psycopg", "psycopg3", "sqlx", "tokio-postgres", "activerecord"];

@@ -43,6 +43,8 @@ pub(crate) struct LintRule {
 pub(crate) enum Check {
     /// Each pooler's configuration.
     Pooler(fn(&Case<'_>, &Pooler, &mut Verdicts<'_>)),
+    /// The same, if it has databases.
+    Pools(fn(&Case<'_>, &Pooler, &mut Verdicts<'_>)),
     /// Each workload of Kubernetes.
     Workload(fn(&Case<'_>, &Workload, &mut Verdicts<'_>)),
     /// Each configuration of Patroni.
@@ -65,6 +67,15 @@ impl LintRule {
         let facts = case.facts;
         match self.check {
             Check::Pooler(check) => each(&facts.poolers, "the configuration of a pooler", case, check, verdicts),
+            Check::Pools(check) => {
+                for pooler in &facts.poolers {
+                    match pooler.lent().next() {
+                        Some(_) => check(case, pooler, verdicts),
+                        None => verdicts.needs("a database ([databases] has none)", None),
+                    }
+                }
+                each::<Pooler>(&facts.poolers, "the configuration of a pooler", case, |_, _, _| {}, verdicts);
+            }
             Check::Workload(check) => each(&facts.workloads, "Kubernetes manifests or values", case, check, verdicts),
             Check::Patroni(check) => each(&facts.patronis, "Patroni's configuration", case, check, verdicts),
             Check::Proxied(check) => each(&facts.proxies, "HAProxy's configuration", case, check, verdicts),

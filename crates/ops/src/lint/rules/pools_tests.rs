@@ -263,6 +263,15 @@ fn a_rule_without_its_input_says_what_it_needs() {
 }
 
 #[test]
+fn without_a_database_no_rule_about_pools_is_called_good() {
+    let findings = ini("max_db_connections = 10", "", &[]);
+    for rule in ["L01", "L04", "L08", "L11", "L36"] {
+        expect(&findings, rule, &["needs a database"]);
+    }
+    expect(&findings, "L14", &["7,200 s"]);
+}
+
+#[test]
 fn trunkline_is_judged_by_what_it_does() {
     let ours =
         |settings: &str, words: &[&str]| lint_all(&[&format!("[trunkline]\n{settings}\n[databases]\n{ONE}\n")], words);

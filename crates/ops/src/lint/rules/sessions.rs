@@ -78,5 +78,5 @@ fn is_migrating(case: &Case<'_>, user: &str) -> bool {
 /// Parts of the names of users who migrate schemas.
 const MIGRATING: [&str; 7] = ["migrat", "owner", "ddl", "flyway", "liquibase", "alembic", "schema"];
 /// Drivers that send it at login.
-const EXTRA_FLOAT_DIGITS: [&str; 6] =
-    ["jdbc", "pgjdbc", "postgres_exporter", "pgbouncer_exporter", "exporter", "npgsql"];
+const EXTRA_FLOAT_DIGITS: [&str; 7] =
+    ["jdbc", "pgjdbc", "pq", "lib/pq", "postgres_exporter", "pgbouncer_exporter", "exporter"];

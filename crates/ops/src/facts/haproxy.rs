@@ -21,6 +21,8 @@ pub(crate) struct Proxied {
     pub(crate) server: Option<(f64, Place)>,
     /// Most connections: the smallest of the process's, the section's and its servers'.
     pub(crate) maxconn: Option<(f64, Place)>,
+    /// Whether it speaks HTTP, so that it leads to no database.
+    is_http: bool,
     /// The path of its HTTP check.
     pub(crate) check: Option<(String, Place)>,
 }
@@ -45,6 +47,7 @@ pub(crate) fn read_haproxy(path: &str, text: &str, facts: &mut Facts) {
                     other => blank(other, &file, number),
                 };
             }
+            ["mode", mode, ..] => current.is_http = mode == "http",
             ["timeout", "client", time, ..] => current.client = seconds(time).map(|time| (time, at)),
             ["timeout", "server", time, ..] => current.server = seconds(time).map(|time| (time, at)),
             ["maxconn", most, ..] => {
@@ -89,14 +92,14 @@ pub(crate) fn read_haproxy(path: &str, text: &str, facts: &mut Facts) {
 
 fn keep(section: Proxied, found: &mut Vec<Proxied>) {
     let is_proxy = ["frontend ", "backend ", "listen "].iter().any(|word| section.name.starts_with(word));
-    if is_proxy && found.len() < SECTIONS_MAX {
+    if is_proxy && !section.is_http && found.len() < SECTIONS_MAX {
         found.push(section);
     }
 }
 
 fn blank(name: &str, file: &Arc<str>, line: u32) -> Proxied {
     let at = Place { file: Arc::clone(file), line };
-    Proxied { name: name.to_owned(), at, client: None, server: None, maxconn: None, check: None }
+    Proxied { name: name.to_owned(), at, client: None, server: None, maxconn: None, is_http: false, check: None }
 }
 
 /// A time in HAProxy's units: milliseconds if none is written.
@@ -126,7 +129,7 @@ mod tests {
     fn a_section_has_its_own_values_or_those_of_the_defaults() {
         let text = "global\n maxconn 100\ndefaults\n timeout client 30m\n timeout server 5000 # ms\n\
             listen pg\n bind *:5000\n option httpchk OPTIONS /replica?lag=1MB\n timeout server 1h\n\
-            listen stats\n bind *:7000\nbackend b\n maxconn 500\n server a 10.0.0.1:5432 maxconn 50 check\n";
+            listen stats\n mode tcp\nlisten page\n mode http\nbackend b\n maxconn 500\n server a 10.0.0.1:5432 maxconn 50 check\n";
         let mut facts = Facts::default();
         read_haproxy("h.cfg", text, &mut facts);
         let [pg, stats, backend] = &facts.proxies[..] else { panic!("{:#?}", facts.proxies) };
@@ -134,6 +137,6 @@ mod tests {
         assert_eq!((value(&pg.client), value(&pg.server)), (Some((1800.0, 4)), Some((3600.0, 9))));
         assert_eq!((value(&stats.server), value(&stats.maxconn)), (Some((5.0, 5)), Some((100.0, 2))));
         assert_eq!(pg.check.as_ref().map(|(path, at)| (&**path, at.line)), Some(("/replica?lag=1MB", 8)));
-        assert_eq!(value(&backend.maxconn), Some((50.0, 14)));
+        assert_eq!(value(&backend.maxconn), Some((50.0, 16)));
     }
 }

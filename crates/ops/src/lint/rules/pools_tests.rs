@@ -269,6 +269,7 @@ fn without_a_database_no_rule_about_pools_is_called_good() {
         expect(&findings, rule, &["needs a database"]);
     }
     expect(&findings, "L14", &["7,200 s"]);
+    expect(&ini("tcp_keepidle = 7200", ONE, &[]), "L14", &["probes begin after 7,200 s"]);
 }
 
 #[test]

@@ -105,9 +105,13 @@ pub(super) fn keepalive(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<'
     let Some(keepalive) = pooler.number("tcp_keepalive") else { return };
     let idle = pooler.number("tcp_keepidle").unwrap_or(0.0);
     let unacknowledged = pooler.number("tcp_user_timeout").unwrap_or(0.0);
-    let is_idle_noticed = keepalive > 0.0 && idle > 0.0;
+    let is_idle_noticed = keepalive > 0.0 && idle > 0.0 && idle < SYSTEM_KEEPIDLE;
     if is_idle_noticed || unacknowledged > 0.0 {
         return;
+    }
+    if keepalive > 0.0 && idle > 0.0 {
+        let evidence = format!("keepalive probes begin after {}, and tcp_user_timeout = 0", seconds(idle));
+        return verdicts.fires(&pooler.at("tcp_keepidle"), "tcp_keepidle", evidence);
     }
     let (name, evidence) = if keepalive > 0.0 {
         (
@@ -175,6 +179,8 @@ pub(super) fn reserve(case: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<
     }
 }
 
+/// The system's time of idleness before the first probe.
+const SYSTEM_KEEPIDLE: f64 = 7_200.0;
 /// PgBouncer's default; longer is longer than a browser waits.
 const WAIT_MAX: f64 = 120.0;
 /// Without a budget for failovers: a pause of this length is hardly noticed.

@@ -53,7 +53,7 @@ fn come_up(call: &Serve, shared_log: &SharedLog) -> Result<Ending, Fatal> {
     if call.mode == RunMode::Background {
         return daemon::detach(&loaded.settings).map(|()| Ending::Well);
     }
-    let judged = ops::lint::at_start(&call.config, &loaded, &|name| source.files().read(name));
+    let judged = ops::lint::at_start(&call.config, &loaded);
     let Loaded { settings, warnings, .. } = loaded;
     // As in PgBouncer before the user is switched: only root may be able to read secrets and keys.
     let users = control::read_users(&settings, source.files());

@@ -64,7 +64,7 @@ fn the_line_of_a_start_counts_what_is_not_muted() {
     let line = |text: &str| {
         let read = |_: &str| Ok(text.as_bytes().to_vec());
         let loaded = config::load("a.ini", &read, &config::Overrides::default()).expect("settings");
-        at_start("a.ini", &loaded, &read)
+        line_of_start("a.ini", &loaded, &read)
     };
     let quiet = "auth_type = scram-sha-256\nserver_tls_sslmode = require\n";
     assert_eq!(
@@ -74,6 +74,17 @@ fn the_line_of_a_start_counts_what_is_not_muted() {
     assert_eq!(line(&format!("{BASE}{quiet}; lint: ignore L14 local\n")), None);
     let worse = line(&format!("{BASE}{quiet}default_pool_size = 0\nquery_wait_timeout = 0\n"));
     assert_eq!(worse.as_deref(), Some("lint: 1 error, 2 warnings; trunkline lint --kind trunkline a.ini shows them"));
+}
+
+/// Opening a pipe without a writer would block the start for ever.
+#[test]
+fn a_configuration_from_a_pipe_is_not_opened_again() {
+    let file = rules::Scratch::new("pipe", "");
+    std::fs::remove_file(file.path()).expect("removed");
+    nix::unistd::mkfifo(file.path(), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let read = |_: &str| Ok(BASE.as_bytes().to_vec());
+    let loaded = config::load(file.path(), &read, &config::Overrides::default()).expect("settings");
+    assert!(at_start(file.path(), &loaded).is_some_and(|line| line.starts_with("lint: ")));
 }
 
 /// The time is not compared with a clock, because tests run beside others: ten times the databases may take at most twenty times the

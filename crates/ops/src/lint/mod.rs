@@ -68,8 +68,13 @@ pub fn deliver(options: &LintOptions, text: &str) -> Result<(), String> {
 
 /// One line for the log of a pooler that starts: `lint: 1 error, 3 warnings; trunkline lint --kind trunkline FILE shows them`. `None` if there is neither.
 /// Only rules that need nothing but the configuration are evaluated, and no file is opened but those of the configuration, for their mutes.
+/// Mutes of a file that is not a regular one, such as a pipe, do not hold: it cannot be read a second time.
 #[must_use]
-pub fn at_start(path: &str, loaded: &Loaded, read: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> Option<String> {
+pub fn at_start(path: &str, loaded: &Loaded) -> Option<String> {
+    line_of_start(path, loaded, &facts::read)
+}
+
+fn line_of_start(path: &str, loaded: &Loaded, read: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> Option<String> {
     let pooler = facts::pooler_of(path, &loaded.settings, loaded, Program::Trunkline);
     let facts = Facts { poolers: vec![pooler], ..Facts::default() };
     let mut mutes = Mutes::default();

@@ -10,4 +10,5 @@ pub mod hatest;
 pub mod lint;
 mod report;
 pub mod table;
+pub mod theory;
 pub mod trial;

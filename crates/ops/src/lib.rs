@@ -9,6 +9,7 @@ mod findings;
 pub mod hatest;
 pub mod lint;
 mod report;
+pub mod simulate;
 pub mod table;
 pub mod theory;
 pub mod trial;

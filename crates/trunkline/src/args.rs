@@ -33,6 +33,8 @@ pub(crate) enum Call {
     Hatest(Vec<OsString>),
     /// Judge configurations. As with `Hatest`, its arguments are read when it runs.
     Lint(Vec<OsString>),
+    /// Simulate settings; as with [`Call::Hatest`].
+    Simulate(Vec<OsString>),
     /// Switch a cluster over.
     Switchover(SwitchoverOptions),
     /// Print the version.
@@ -84,6 +86,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "lint") {
         return Ok(Call::Lint(args.into_iter().skip(1).collect()));
+    }
+    if args.first().is_some_and(|first| first == "simulate") {
+        return Ok(Call::Simulate(args.into_iter().skip(1).collect()));
     }
     if args.first().is_some_and(|first| first == "switchover") {
         return SwitchoverOptions::parse(args.into_iter().skip(1)).map(Call::Switchover);
@@ -164,6 +169,7 @@ Usage:
   trunkline switchover [OPTION]... [URL | CONNINFO | CONFIG_FILE]
   trunkline hatest --path NAME=CONNINFO [OPTION]...
   trunkline lint [OPTION]... FILE...
+  trunkline simulate [OPTION]... SPEC_FILE | --preset NAME
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -185,6 +191,8 @@ Other things to do:
   hatest                 write and read while servers fail: how long nobody could write, and whether an acknowledged write
                          was lost or done twice; with any server, pooler or proxy (trunkline hatest --help)
   lint                   find what will break, or cost time, in configurations of poolers (trunkline lint --help)
+  simulate               show what settings do to waits and connections of many tenants, on a virtual clock
+                         (trunkline simulate --help)
 ";
 
 #[cfg(test)]
@@ -269,6 +277,13 @@ mod tests {
         let args = ["--replicas", "3", "a.ini"].map(OsString::from).to_vec();
         assert_eq!(parse_words(&["lint", "--replicas", "3", "a.ini"]), Ok(Call::Lint(args)));
         assert_eq!(serve(&["./lint"]).config, "./lint");
+    }
+
+    #[test]
+    fn simulate_reads_its_own_options() {
+        let args = ["--preset", "gitlab"].map(OsString::from).to_vec();
+        assert_eq!(parse_words(&["simulate", "--preset", "gitlab"]), Ok(Call::Simulate(args)));
+        assert_eq!(serve(&["./simulate"]).config, "./simulate");
     }
 
     #[test]

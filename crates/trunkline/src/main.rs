@@ -14,6 +14,7 @@ mod lint;
 mod listening_sockets;
 mod memory;
 mod pidfile;
+mod simulate;
 mod takeover;
 mod threads;
 mod top;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Call::Demo(options) => demo(&options),
         Call::Top(options) => top::top(&options),
         Call::Hatest(args) => hatest::hatest(args),
+        Call::Simulate(args) => simulate::simulate(args),
         Call::Switchover(options) => top::switchover(&options),
         Call::Lint(args) => lint::lint(args),
         Call::Check { config, is_linted } => check::check(&config, is_linted),

@@ -85,10 +85,7 @@ pub(super) fn study_of(
 ) -> Result<Study, SimulateError> {
     let began = Instant::now();
     let settings = settings(tree, sweeps)?;
-    let threads = match threads {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        threads => threads,
-    };
+    let threads = threads_of(threads);
     let found = with_progress(&settings, threads, interrupt);
     let left_out = found.iter().filter(|point| point.is_none()).count();
     let mut points: Vec<Point> = found.into_iter().flatten().collect();
@@ -105,6 +102,30 @@ pub(super) fn study_of(
     }
     let paths = sweeps.iter().map(|sweep| sweep.path.clone()).collect();
     Ok(Study { spec, paths, points, knee: found, left_out, took: began.elapsed() })
+}
+
+/// Runs specs that have nothing to do with each other, at once.
+pub(super) fn studies_of(specs: Vec<Spec>, threads: usize, interrupt: &Interrupt) -> Vec<Study> {
+    let began = Instant::now();
+    let settings: Vec<(Vec<String>, Spec)> = specs.into_iter().map(|spec| (Vec::new(), spec)).collect();
+    let points = with_progress(&settings, threads_of(threads), interrupt);
+    let study = |((_, spec), point): ((Vec<String>, Spec), Option<Point>)| Study {
+        spec,
+        paths: Vec::new(),
+        left_out: usize::from(point.is_none()),
+        points: point.into_iter().collect(),
+        knee: None,
+        took: began.elapsed(),
+    };
+    settings.into_iter().zip(points).map(study).collect()
+}
+
+/// 0 is as many as there are processors.
+fn threads_of(threads: usize) -> usize {
+    match threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    }
 }
 
 /// A value between the knee and the one below it, until they are neighbours: whole numbers, or one server of a database.

@@ -116,7 +116,11 @@ pub(crate) fn run_all(settings: &[(Vec<String>, Spec)], threads: usize, progress
         work();
     });
     let outcomes = outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    settings.iter().zip(outcomes).map(|((values, _), outcomes)| point_of(values, outcomes)).collect()
+    let is_sweep = settings.len() > 1;
+    let points = settings.iter().zip(outcomes).map(|((values, _), outcomes)| point_of(values, outcomes));
+    let mut points: Vec<Option<Point>> = points.collect();
+    points.iter_mut().flatten().filter(|_| is_sweep).for_each(|point| point.total.forget_details());
+    points
 }
 
 fn run_one(spec: &Spec, seed: u64, progress: &Progress) -> Outcome {

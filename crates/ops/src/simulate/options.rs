@@ -127,7 +127,8 @@ fn text(parser: &mut Parser) -> Result<String, String> {
     parser.value().map_err(said)?.string().map_err(said)
 }
 
-const SETTINGS_MAX: usize = 20_000;
+/// Each keeps its histograms, some hundred kilobytes.
+const SETTINGS_MAX: usize = 2_000;
 
 /// The output of `trunkline simulate --help`.
 pub const USAGE: &str = "\
@@ -187,7 +188,7 @@ mod tests {
             (&["a", "--format", "xml"], "text or json"),
             (&["a", "--nonsense"], "--nonsense"),
             (&["a", "--threads", "0"], "1 to 1024"),
-            (&["a", "--sweep", "a=1..200:1", "--sweep", "b=1..200:1"], "at most 20000 settings"),
+            (&["a", "--sweep", "a=1..200:1", "--sweep", "b=1..200:1"], "at most 2000 settings"),
         ] {
             let told = parse(words).expect_err("wrong");
             assert!(told.contains(text) && told.contains("simulate --help"), "{told}");

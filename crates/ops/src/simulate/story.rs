@@ -4,7 +4,7 @@
 //! Not here: the presets (`presets`).
 
 use super::SimulateError;
-use super::course::{Study, mistaken, read_spec, study_of};
+use super::course::{Study, mistaken, read_spec, studies_of, study_of};
 use super::options::{SimulateOptions, SpecSource};
 use super::presets;
 use super::report::{Chapter, Part, Report};
@@ -49,6 +49,11 @@ struct Teller<'a> {
 impl Teller<'_> {
     /// Simulates a preset with some values replaced, those of the command line last.
     fn study(&self, name: &str, values: &[(&str, &str)], sweeps: &[Sweep]) -> Result<Study, SimulateError> {
+        let tree = self.tree(name, values)?;
+        study_of(&tree, read_spec(&tree)?, sweeps, self.options.threads, self.interrupt)
+    }
+
+    fn tree(&self, name: &str, values: &[(&str, &str)]) -> Result<SpecTree, SimulateError> {
         let preset = presets::find(name).map_err(SimulateError::Usage)?;
         let mut tree = SpecTree::parse(preset.text).map_err(mistaken)?;
         for (path, value) in values {
@@ -57,19 +62,13 @@ impl Teller<'_> {
         for (path, value) in &self.options.values {
             tree.set(path, value).map_err(|why| SimulateError::Usage(format!("--set: {why}")))?;
         }
-        study_of(&tree, read_spec(&tree)?, sweeps, self.options.threads, self.interrupt)
+        Ok(tree)
     }
 
     fn mattermost(&self) -> Result<Report, SimulateError> {
         let names = ["2021-broken", "2021-fix1", "2021-tuned", "2022", "2024"];
-        let compared = |values: &[(&str, &str)], suffix: &str| -> Result<Vec<Study>, SimulateError> {
-            let all = names.iter().map(|name| {
-                let mut study = self.study(&format!("mattermost-{name}"), values, &[])?;
-                study.spec.title = format!("{name}{suffix}");
-                Ok(study)
-            });
-            all.collect()
-        };
+        let mut compared = self.compared(&names)?;
+        let theirs = compared.split_off(names.len());
         let sweeps = match &self.options.sweeps[..] {
             [] => vec![Sweep::parse("conns_per_tenant=0.5..4:0.25").map_err(SimulateError::Usage)?],
             sweeps => sweeps.to_vec(),
@@ -82,12 +81,12 @@ impl Teller<'_> {
                 "What Mattermost had, year by year",
                 "Twelve workspaces share a database, each with a role and so a pool of its own. PgBouncer up to 1.17 closed idle \
                  servers of other pools to reach a minimum.",
-                Part::Comparison(compared(&[], "")?),
+                Part::Comparison(theirs),
             ),
             chapter(
                 "The same files under Trunkline",
                 "No server is closed to reach a minimum, only for a client that waits.",
-                Part::Comparison(compared(&[("behaviour", "trunkline")], ", Trunkline")?),
+                Part::Comparison(compared),
             ),
             chapter(
                 "How many servers each workspace needs, with the minimum of the broken file",
@@ -106,6 +105,20 @@ impl Teller<'_> {
             ),
         ];
         Ok(Report { title: "Mattermost: 2.5 connections for each workspace".to_owned(), chapters })
+    }
+
+    /// Mattermost's files under Trunkline, and then under the PgBouncer that they were written for, all simulated at once.
+    fn compared(&self, names: &[&str]) -> Result<Vec<Study>, SimulateError> {
+        let mut specs = Vec::new();
+        for (behaviour, suffix) in [(Some("trunkline"), ", Trunkline"), (None, "")] {
+            for name in names {
+                let values: Vec<(&str, &str)> = behaviour.map(|word| ("behaviour", word)).into_iter().collect();
+                let mut spec = read_spec(&self.tree(&format!("mattermost-{name}"), &values)?)?;
+                spec.title = format!("{name}{suffix}");
+                specs.push(spec);
+            }
+        }
+        Ok(studies_of(specs, self.options.threads, self.interrupt))
     }
 
     fn cern(&self) -> Result<Report, SimulateError> {

@@ -100,9 +100,12 @@ impl Run<'_> {
 
     /// A process begins a transaction on an idle client or a new one, or lets it wait.
     fn give(&mut self, process: u32, pending: Pending) {
+        let is_full = self.areas.now.in_system > IN_SYSTEM_MAX;
         let row = &mut self.processes[process as usize];
         let most = row.application.client_pool;
-        if let Some(client) = row.idle.pop() {
+        if is_full {
+            self.refused(process, pending, Refused::ApplicationFull);
+        } else if let Some(client) = row.idle.pop() {
             self.begin(client, pending);
         } else if most == 0 || row.open < most {
             self.connect(process, Some(pending));
@@ -524,3 +527,5 @@ pub(super) struct InProgress {
 
 /// Transactions that wait in a process; one more is refused.
 const WAITING_MAX: usize = 1_000_000;
+/// Transactions that have not ended, in all processes; one more is refused.
+const IN_SYSTEM_MAX: u64 = 5_000_000;

@@ -216,6 +216,11 @@ impl Outcome {
         self.broken.extend_from_slice(&other.broken);
     }
 
+    /// Forgets what is told apart by tenant, by group and by time, of which many settings would keep too much.
+    pub(crate) fn forget_details(&mut self) {
+        (self.by_tenant, self.groups, self.slices) = (Vec::new(), Vec::new(), Vec::new());
+    }
+
     /// Whether all books balance.
     pub(crate) fn balances(&self) -> bool {
         self.balances.iter().all(Balance::holds)

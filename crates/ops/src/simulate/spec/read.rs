@@ -35,7 +35,9 @@ fn read(top: &Section<'_>, read_file: &dyn Fn(&str) -> Result<String, String>) -
     let pooler = top.section("pooler").map_or_else(Pooler::default, Pooler::read);
     let mut databases = Vec::new();
     for section in top.sections("databases") {
-        databases.extend(database(section, &pooler, read_file));
+        let room =
+            GROUPS_MAX.saturating_sub(databases.iter().map(|database: &Database| database.groups.len().max(1)).sum());
+        databases.extend(database(section, &pooler, room, read_file));
     }
     let duration = top.time("duration", 60_000_000);
     let mut events: Vec<PlannedEvent> =
@@ -105,6 +107,7 @@ fn knee(section: Option<Section<'_>>) -> KneeRule {
 fn database(
     section: Section<'_>,
     pooler: &Pooler,
+    room: usize,
     read_file: &dyn Fn(&str) -> Result<String, String>,
 ) -> Vec<Database> {
     let count = section.count("count", 1, 1, DATABASES_MAX);
@@ -115,6 +118,11 @@ fn database(
         section.sections("tenants").into_iter().filter_map(|section| group(section, read_file)).collect();
     if groups.is_empty() && !section.has("tenants") {
         section.wrong("tenants", "at least one [[databases.tenants]] is wanted");
+    }
+    if count as usize * groups.len().max(1) > room {
+        section
+            .wrong("count", &format!("at most {GROUPS_MAX} kinds of tenants are simulated, counted in each database"));
+        return Vec::new();
     }
     section.end();
     let named = |number: u32| if count == 1 { name.clone() } else { format!("{name}-{number}") };
@@ -239,9 +247,28 @@ fn check(spec: &Spec, mistakes: &Mistakes) {
     if tenants > u64::from(TENANTS_MAX) {
         mistakes.add(0, format!("there are {tenants} tenants; at most {TENANTS_MAX} are simulated"));
     }
+    let groups = || spec.databases.iter().flat_map(|database| &database.groups);
+    let processes: u64 = groups().map(|group| u64::from(group.tenants) * u64::from(group.application.processes)).sum();
+    let deploys = spec.events.iter().filter(|event| matches!(event.what, Happening::Deploy { .. })).count() as u64;
+    if processes * (deploys + 1) > PROCESSES_MAX {
+        mistakes.add(0, format!("more than {PROCESSES_MAX} processes, with those of deployments"));
+    }
+    let clients = |event: &PlannedEvent| match event.what {
+        Happening::Storm { clients, .. } => u64::from(clients) + tenants,
+        Happening::Long { clients, .. } => u64::from(clients) * tenants,
+        _ => 0,
+    };
+    if spec.events.iter().map(clients).sum::<u64>() > PROCESSES_MAX {
+        mistakes.add(0, format!("events: more than {PROCESSES_MAX} clients of storms and long transactions"));
+    }
+    let users: u64 =
+        groups().map(|group| if let Arrivals::Closed { users, .. } = group.arrivals { users.into() } else { 0 }).sum();
+    if users > PROCESSES_MAX {
+        mistakes.add(0, format!("arrivals: more than {PROCESSES_MAX} users"));
+    }
     let seconds = spec.duration as f64 / 1e6;
-    let groups = spec.databases.iter().flat_map(|database| &database.groups);
-    let transactions: f64 = groups.map(|group| expected(group) * seconds).sum();
+    let groups = groups();
+    let transactions: f64 = groups.map(|group| expected(group) * seconds * (1.0 + statements(group) / 20.0)).sum();
     if transactions > TRANSACTIONS_MAX {
         let millions = transactions / 1e6;
         mistakes.add(
@@ -271,6 +298,13 @@ fn expected(group: &Group) -> f64 {
     }
 }
 
+/// The mean number of statements of a transaction.
+fn statements(group: &Group) -> f64 {
+    let all: f64 = group.transactions.iter().map(|transaction| transaction.weight).sum();
+    let sum: f64 = group.transactions.iter().map(|t| t.weight * f64::from(t.statements)).sum();
+    if all > 0.0 { sum / all } else { 0.0 }
+}
+
 /// The keys of a spec outside of its tables.
 pub(super) const TOP: [&str; 12] = [
     "title",
@@ -287,6 +321,9 @@ pub(super) const TOP: [&str; 12] = [
     "sweep",
 ];
 const DATABASES_MAX: u32 = 10_000;
+/// Kinds of tenants, counted in each database.
+const GROUPS_MAX: usize = 10_000;
+const PROCESSES_MAX: u64 = 1_000_000;
 const TENANTS_MAX: u32 = 100_000;
 /// What a patient person waits for: some minutes.
 const TRANSACTIONS_MAX: f64 = 5e8;

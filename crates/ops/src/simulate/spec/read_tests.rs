@@ -96,3 +96,31 @@ fn a_recording_that_cannot_be_read_is_a_mistake() {
     assert!(with("{ recorded = [1, true] }").expect_err("no time")[0].contains("a time is wanted"));
     assert!(with("{ poisson = 1e7 }").expect_err("too many")[0].contains("million transactions"));
 }
+
+#[test]
+fn what_would_fill_the_memory_is_refused() {
+    let small = |more: &str| read(&format!("{SMALL}{more}"));
+    for (text, told) in [
+        (
+            SMALL.replace("[[databases.tenants]]", "count = 10000\n[[databases.tenants]]\ncount = 100"),
+            "tenants; at most",
+        ),
+        (SMALL.replace("arrivals", "count = 100000\napplication = { processes = 100 }\narrivals"), "processes"),
+        (format!("{SMALL}statements = 100000\nservice = 0\n").replace("= 10 }", "= 10000 }"), "million transactions"),
+        (
+            SMALL.replace("poisson = 10", "users = 1000000").replacen(
+                "[[d",
+                "duration = \"1 ms\"\nwarm_up = 0\n[[d",
+                1,
+            ) + &SMALL.replace("poisson = 10", "users = 9"),
+            "more than 1000000 users",
+        ),
+    ] {
+        let mistakes = read(&text).expect_err("too large");
+        assert!(mistakes.iter().any(|mistake| mistake.contains(told)), "{told}: {mistakes:?}");
+    }
+    let storms = "[[events]]\nkind = \"storm\"\nat = 1\nclients = 600000\n".repeat(2);
+    assert!(small(&storms).expect_err("too many")[0].contains("clients of storms"));
+    let two = SMALL.replace("[[databases.tenants]]", "count = 6000\n[[databases.tenants]]").repeat(2);
+    assert!(read(&two).expect_err("too many")[0].contains("kinds of tenants"));
+}

@@ -91,7 +91,11 @@ impl Run<'_> {
         let lasts = match (will_fail, is_counted) {
             // The kernel answers for a server that is down; a full one answers soon.
             (true, _) => self.spec.server.round_trip,
-            (_, true) => (login as f64 * self.slowdown()) as u64,
+            // The network is not slower because processors are busy.
+            (_, true) => {
+                let computed = login.min((self.spec.server.login_cpu * 1e6) as u64);
+                login - computed + (computed as f64 * self.shared() * self.contended()) as u64
+            }
             _ => login,
         };
         self.clock.plan(self.now + lasts, Next::ServerLogin { server });
@@ -219,8 +223,14 @@ impl Run<'_> {
 
     /// How many times longer a statement takes now than alone.
     pub(super) fn slowdown(&self) -> f64 {
-        let shared = self.spec.server.cores.map_or(1.0, |cores| f64::from(self.executing) / f64::from(cores));
-        shared.max(1.0) * self.contended()
+        let share = self.spec.server.cpu_share;
+        (1.0 - share + share * self.shared()) * self.contended()
+    }
+
+    /// How many times longer computing takes now, because processors are shared.
+    fn shared(&self) -> f64 {
+        let busy = f64::from(self.executing) * self.spec.server.cpu_share;
+        self.spec.server.cores.map_or(1.0, |cores| (busy / f64::from(cores)).max(1.0))
     }
 
     /// How many times more work a statement is now than alone.

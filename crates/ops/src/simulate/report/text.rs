@@ -198,9 +198,8 @@ fn facts(study: &Study, point: &Point) -> Vec<String> {
         count(staff.apart as f64),
         count(staff.shared as f64)
     ));
-    let transactions = outcome.counts.done as f64
-        * (study.spec.duration as f64 / 1e6 * f64::from(study.spec.replications))
-        / outcome.seconds;
+    let warm_up = study.spec.warm_up as f64 / 1e6 * point.runs.len() as f64;
+    let transactions = outcome.counts.done as f64 * (outcome.seconds + warm_up) / outcome.seconds;
     lines.push(format!(
         "Simulated in {:.2} s: about {} transactions a second.",
         study.took.as_secs_f64(),

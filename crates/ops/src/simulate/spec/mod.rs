@@ -79,7 +79,7 @@ pub(crate) struct ServerSide {
     pub(crate) connections_max: u32,
     /// The share of a statement's time for which it uses a processor.
     pub(crate) cpu_share: f64,
-    /// With this many processors, more statements at once take proportionally longer.
+    /// With this many processors, more computing at once takes proportionally longer.
     pub(crate) cores: Option<u32>,
     /// Contention and coherence of the scalability law: how much longer a statement takes when others run.
     pub(crate) contention: Option<(f64, f64)>,

@@ -20,6 +20,8 @@ use crate::trial::Interrupt;
 /// A spec with the settings of its sweeps, and what came of them.
 #[derive(Debug)]
 pub(super) struct Study {
+    /// The spec as it was written, and what was set.
+    pub(super) tree: SpecTree,
     /// The spec without what is swept.
     pub(super) spec: Spec,
     /// The paths that are swept.
@@ -90,7 +92,8 @@ pub(super) fn study_of(
     let left_out = found.iter().filter(|point| point.is_none()).count();
     let mut points: Vec<Point> = found.into_iter().flatten().collect();
     let is_line = sweeps.len() == 1 && sweeps[0].numbers().is_some();
-    let mut found = if is_line { knee(&points, &spec.knee, spec.seed) } else { None };
+    let is_whole = left_out == 0 && points.iter().all(|point| point.total.is_complete);
+    let mut found = if is_line && is_whole { knee(&points, &spec.knee, spec.seed) } else { None };
     while let Some(between) =
         found.filter(|_| left_out == 0 && !interrupt.is_raised()).and_then(|knee| halfway(&knee, &sweeps[0], &spec))
     {
@@ -101,23 +104,28 @@ pub(super) fn study_of(
         found = knee(&points, &spec.knee, spec.seed);
     }
     let paths = sweeps.iter().map(|sweep| sweep.path.clone()).collect();
-    Ok(Study { spec, paths, points, knee: found, left_out, took: began.elapsed() })
+    Ok(Study { tree: tree.clone(), spec, paths, points, knee: found, left_out, took: began.elapsed() })
 }
 
 /// Runs specs that have nothing to do with each other, at once.
-pub(super) fn studies_of(specs: Vec<Spec>, threads: usize, interrupt: &Interrupt) -> Vec<Study> {
+pub(super) fn studies_of(specs: Vec<(SpecTree, Spec)>, threads: usize, interrupt: &Interrupt) -> Vec<Study> {
     let began = Instant::now();
+    let (trees, specs): (Vec<SpecTree>, Vec<Spec>) = specs.into_iter().unzip();
     let settings: Vec<(Vec<String>, Spec)> = specs.into_iter().map(|spec| (Vec::new(), spec)).collect();
     let points = with_progress(&settings, threads_of(threads), interrupt);
-    let study = |((_, spec), point): ((Vec<String>, Spec), Option<Point>)| Study {
-        spec,
-        paths: Vec::new(),
-        left_out: usize::from(point.is_none()),
-        points: point.into_iter().collect(),
-        knee: None,
-        took: began.elapsed(),
-    };
-    settings.into_iter().zip(points).map(study).collect()
+    let mut studies = Vec::new();
+    for ((tree, (_, spec)), point) in trees.into_iter().zip(settings).zip(points) {
+        studies.push(Study {
+            tree,
+            spec,
+            paths: Vec::new(),
+            left_out: usize::from(point.is_none()),
+            points: point.into_iter().collect(),
+            knee: None,
+            took: began.elapsed(),
+        });
+    }
+    studies
 }
 
 /// 0 is as many as there are processors.

@@ -113,9 +113,10 @@ impl Teller<'_> {
         for (behaviour, suffix) in [(Some("trunkline"), ", Trunkline"), (None, "")] {
             for name in names {
                 let values: Vec<(&str, &str)> = behaviour.map(|word| ("behaviour", word)).into_iter().collect();
-                let mut spec = read_spec(&self.tree(&format!("mattermost-{name}"), &values)?)?;
+                let tree = self.tree(&format!("mattermost-{name}"), &values)?;
+                let mut spec = read_spec(&tree)?;
                 spec.title = format!("{name}{suffix}");
-                specs.push(spec);
+                specs.push((tree, spec));
             }
         }
         Ok(studies_of(specs, self.options.threads, self.interrupt))

@@ -217,9 +217,8 @@ impl Run<'_> {
         self.counts[tenant].attached += 1;
         self.counts[tenant].waited += waited;
         if pending.arrived >= self.spec.warm_up {
-            self.waits.note(waited);
+            self.note_wait(tenant, waited);
             self.app_waits.note(now - waited - pending.arrived);
-            self.group_times[number].waits.note(waited);
             if let Some(slice) = self.slice_of(pending.arrived) {
                 slice.attached += 1;
                 slice.waited += waited;
@@ -409,8 +408,7 @@ impl Run<'_> {
         self.counts[tenant].waited += waited;
         if pending.arrived >= self.spec.warm_up {
             // It counts with the time at which it was given up: it would have waited for at least as long.
-            self.waits.note(waited);
-            self.group_times[self.tenants[tenant].group as usize].waits.note(waited);
+            self.note_wait(tenant, waited);
         }
         self.refused(process, pending, why);
         self.close_client(client);

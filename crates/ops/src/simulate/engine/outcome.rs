@@ -64,6 +64,8 @@ pub(crate) struct TenantOutcome {
     pub(crate) counts: Counts,
     /// Of its own pool; `None` if it shares one.
     pub(crate) servers: Option<ServerCounts>,
+    /// The waits in the pooler, unless there are very many tenants.
+    pub(crate) waits: Option<Times>,
 }
 
 /// Means over time.
@@ -198,6 +200,9 @@ impl Outcome {
         }
         for (tenant, more) in self.by_tenant.iter_mut().zip(&other.by_tenant) {
             tenant.counts.add(&more.counts);
+            if let (Some(waits), Some(more)) = (&mut tenant.waits, &more.waits) {
+                waits.merge(more);
+            }
             if let (Some(servers), Some(more)) = (&mut tenant.servers, &more.servers) {
                 servers.add(more);
             }
@@ -270,6 +275,7 @@ fn by_tenant(run: &Run<'_>, before: &Before) -> Vec<TenantOutcome> {
                 number: index as u32 - run.groups[tenant.group as usize].first_tenant + 1,
                 counts: counts.since(&earlier),
                 servers,
+                waits: run.tenant_waits.get(index).cloned(),
             }
         })
         .collect()

@@ -73,6 +73,8 @@ pub(super) struct Run<'a> {
     pub(super) responses: Times,
     pub(super) app_waits: Times,
     pub(super) group_times: Vec<GroupTimes>,
+    /// By tenant; empty if there are more than [`TENANTS_TIMED`].
+    pub(super) tenant_waits: Vec<Times>,
     pub(super) slices: Vec<Slice>,
     /// The most servers of each database so far.
     pub(super) database_peak: Vec<u32>,
@@ -159,6 +161,7 @@ impl<'a> Run<'a> {
             responses: Times::new(3),
             app_waits: Times::new(3),
             group_times: Vec::new(),
+            tenant_waits: Vec::new(),
             slices: vec![Slice::default(); SLICES],
             database_peak: vec![0; spec.databases.len()],
             database_servers: vec![0; spec.databases.len()],
@@ -177,6 +180,9 @@ impl<'a> Run<'a> {
             for group in &database.groups {
                 self.add_group(number as u32, group, &mut users);
             }
+        }
+        if self.tenants.len() <= TENANTS_TIMED {
+            self.tenant_waits = self.tenants.iter().map(|_| Times::new(2)).collect();
         }
         for (index, event) in self.spec.events.iter().enumerate() {
             self.clock.plan(event.at, Next::Happening { index: index as u32 });
@@ -352,6 +358,15 @@ impl<'a> Run<'a> {
         self.slices.get_mut((counted / length) as usize)
     }
 
+    /// Notes how long a client has waited in the pooler.
+    pub(super) fn note_wait(&mut self, tenant: usize, waited: u64) {
+        self.waits.note(waited);
+        self.group_times[self.tenants[tenant].group as usize].waits.note(waited);
+        if let Some(waits) = self.tenant_waits.get_mut(tenant) {
+            waits.note(waited);
+        }
+    }
+
     /// Notes something that must never be.
     pub(super) fn breaks(&mut self, what: String) {
         if self.broken.len() < BROKEN_MAX {
@@ -379,3 +394,5 @@ pub(super) const SLICES: usize = 320;
 /// The time between two rounds of PgBouncer's maintenance.
 pub(super) const MINIMUM_ROUND: u64 = 333_333;
 const BROKEN_MAX: usize = 20;
+/// More tenants are not told apart by percentiles.
+const TENANTS_TIMED: usize = 256;

@@ -10,6 +10,7 @@ use super::super::course::Study;
 use super::super::engine::{CLOSED, Counts, OPENED, Outcome, Refused, ServerCounts, Times, seconds_at};
 use super::super::experiment::Point;
 use super::{Part, Report};
+use crate::theory::staffing::staffing;
 
 pub(super) fn of(report: &Report) -> String {
     let chapters: Vec<Value> = report
@@ -46,6 +47,8 @@ fn study_of(study: &Study) -> Value {
         "duration": spec.duration as f64 / 1e6,
         "warm_up": spec.warm_up as f64 / 1e6,
         "tenants": spec.tenants(),
+        "spec": study.tree.text,
+        "set": study.tree.changes,
         "swept": study.paths,
         "knee": study.knee,
         "knee_rule": {
@@ -111,8 +114,12 @@ fn details(outcome: &Outcome, fields: &mut Map<String, Value>) {
             "database": group.database, "group": group.group, "number": tenant.number,
             "transactions": counts_of(&tenant.counts),
             "servers": tenant.servers.as_ref().map(servers_of),
+            "wait": tenant.waits.as_ref().map(percentiles),
         })
     });
+    let staff = staffing(&outcome.loads(), 0.01);
+    let needed = json!({ "overflow": 0.01, "role_for_each": staff.apart, "shared_login": staff.shared });
+    fields.insert("servers_needed".to_owned(), needed);
     fields.insert("groups".to_owned(), groups.collect());
     fields.insert("by_tenant".to_owned(), tenants.collect());
     fields.insert("wait_histogram".to_owned(), histogram(&outcome.waits));

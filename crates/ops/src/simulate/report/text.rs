@@ -218,7 +218,7 @@ fn tenants(outcome: &Outcome) -> Option<Table> {
     list.sort_by_key(|tenant| (std::cmp::Reverse(closed(tenant)), tenant.group, tenant.number));
     let mut table = Table::new(&[
         ("most often disconnected", &["database", "tenant"]),
-        ("", &["done/s", "refused", "wait, ms", "opened", "closed", "evicted", "idle", "age"]),
+        ("", &["done/s", "refused", "wait, ms", "p99", "opened", "closed", "evicted", "idle", "age"]),
     ])
     .with_words(2);
     for tenant in list.into_iter().take(TENANTS_SHOWN) {
@@ -231,6 +231,7 @@ fn tenants(outcome: &Outcome) -> Option<Table> {
             short(counts.done as f64 / outcome.seconds),
             (counts.refusals() + counts.failed).to_string(),
             short(counts.waited as f64 / 1e3 / counts.attached.max(1) as f64),
+            tenant.waits.as_ref().map_or_else(String::new, |waits| short(seconds_at(waits, 99.0) * 1e3)),
             servers.opened.to_string(),
             servers.closings().to_string(),
             (servers.closed[0] + servers.closed[1]).to_string(),
@@ -313,6 +314,7 @@ fn knee_lines(study: &Study) -> Vec<String> {
             plain(knee.low),
             plain(knee.high),
         )],
+        None if !study.is_complete() => vec!["No knee is told, because it was ended early.".to_owned()],
         None if study.points.iter().any(|point| point.x.is_none()) => Vec::new(),
         None => vec![format!("No knee: not even the last setting is well. Asked for: {asked}.")],
     }

@@ -72,10 +72,13 @@ impl Homes {
     pub fn home_of(&self, database: &str) -> WorkerId {
         // The low half of the hash alone depends too much on the last bits of the name's bytes.
         let mixed = |hash: u64| hash ^ (hash >> 32);
-        // What is derived from a database is where it is.
-        let line = line_of(database).unwrap_or(database);
-        let by_name = || WorkerId(u8::try_from(mixed(hash(line)) % u64::from(self.workers)).unwrap_or(0));
-        self.assigned.get(database).or_else(|| self.assigned.get(line)).copied().unwrap_or_else(by_name)
+        let of_line = || {
+            // What is derived from a database is where it is.
+            let line = line_of(database).unwrap_or(database);
+            let by_name = || WorkerId(u8::try_from(mixed(hash(line)) % u64::from(self.workers)).unwrap_or(0));
+            self.assigned.get(line).copied().unwrap_or_else(by_name)
+        };
+        self.assigned.get(database).copied().unwrap_or_else(of_line)
     }
 
     /// Number of workers that share the databases, at least 1.

@@ -194,7 +194,7 @@ fn user_limit_never_binds(pooler: &Pooler, verdicts: &mut Verdicts<'_>) {
     let reach = pooler.lent().map(PoolTerms::reach).try_fold(0, |sum, reach| Some(sum + reach?));
     let Some(reach) = reach.map(|reach| reach as f64).filter(|reach| !is_open_ended && *reach < most) else { return };
     let evidence = format!(
-        "max_user_connections {} can never bind: the pools of one user in all {} have {} servers at most",
+        "max_user_connections {} can never bind: the pools of one user in {} have {} servers at most",
         plain(most),
         counted(pooler.lent().count(), "database"),
         plain(reach)

@@ -19,8 +19,9 @@ pub(super) fn of(report: &Report) -> String {
         for plot in studies.into_iter().flat_map(plots) {
             body += &format!("<figure><figcaption>{}</figcaption>{}</figure>\n", escaped(&plot.title), plot.svg());
         }
+        body += &format!("<pre>{}</pre>\n", escaped(&text::of_chapter(chapter)));
     }
-    body += &format!("<h2>In numbers</h2>\n<pre>{}</pre>\n", escaped(&text::of(report)));
+    body += &format!("<p>{}</p>\n", escaped(&text::books(report)));
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style></head>\n<body>\n{body}</body></html>\n",
         escaped(&report.title)

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::super::course::Study;
 use super::super::experiment::{Figures, Point};
+use crate::table::short;
 
 /// A plot.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,7 +53,7 @@ fn over_sweep(study: &Study, points: &[(f64, &Point)]) -> Vec<Plot> {
         band: Vec::new(),
     };
     let marks: Vec<(f64, String)> =
-        study.knee.iter().map(|knee| (knee.at, format!("knee {}", super::super::sweep::plain(knee.at)))).collect();
+        study.knee.iter().map(|knee| (knee.at, format!("knee {}", short(knee.at)))).collect();
     let plot = |title: &str, y: &str, lines: Vec<Line>| Plot {
         title: title.to_owned(),
         x: study.paths[0].clone(),

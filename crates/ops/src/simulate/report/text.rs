@@ -7,7 +7,6 @@ use super::super::course::Study;
 use super::super::engine::{CLOSED, GroupOutcome, OPENED, Outcome, Refused, TenantOutcome, seconds_at};
 use super::super::experiment::{Figures, Point};
 use super::super::spec::{Arrivals, Spec};
-use super::super::sweep::plain;
 use super::{Chapter, Part, Report};
 use crate::table::{Table, count, short};
 use crate::theory::staffing::staffing;
@@ -24,6 +23,13 @@ pub(super) fn of(report: &Report) -> String {
     }
     lines.push(books(report));
     lines.join("\n") + "\n"
+}
+
+/// A chapter without its title.
+pub(super) fn of_chapter(chapter: &Chapter) -> String {
+    let mut lines = Vec::new();
+    chapter_lines(chapter, false, &mut lines);
+    lines.join("\n")
 }
 
 fn chapter_lines(chapter: &Chapter, is_story: bool, lines: &mut Vec<String>) {
@@ -310,9 +316,9 @@ fn knee_lines(study: &Study) -> Vec<String> {
     match &study.knee {
         Some(knee) => vec![format!(
             "The knee: {path} = {} (95 %: {} to {}) is the smallest value from which on all is well: {asked}.",
-            plain(knee.at),
-            plain(knee.low),
-            plain(knee.high),
+            short(knee.at),
+            short(knee.low),
+            short(knee.high),
         )],
         None if !study.is_complete() => vec!["No knee is told, because it was ended early.".to_owned()],
         None if study.points.iter().any(|point| point.x.is_none()) => Vec::new(),
@@ -354,7 +360,7 @@ fn comparison(studies: &[Study]) -> Table {
 }
 
 /// Whether all books balance, and which do not.
-fn books(report: &Report) -> String {
+pub(super) fn books(report: &Report) -> String {
     let outcomes: Vec<&Outcome> = report.studies().flat_map(|study| &study.points).map(|point| &point.total).collect();
     let looked_at: usize = outcomes.iter().map(|outcome| outcome.balances.len()).sum();
     let wrong: Vec<String> = outcomes

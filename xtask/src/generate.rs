@@ -47,12 +47,13 @@ fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
 /// A path from the root, and the function that writes the page.
 type Page = (&'static str, fn(&Path) -> Result<String, String>);
 
-const PAGES: [Page; 9] = [
+const PAGES: [Page; 10] = [
     ("docs/reference/settings.md", settings),
     ("docs/reference/errors.md", errors),
     ("docs/reference/console.md", console),
     ("docs/reference/metrics.md", metrics),
     ("docs/reference/lint.md", lint),
+    ("docs/reference/doctor.md", doctor),
     ("docs/operating/habits.md", habits),
     ("docs/operating/prometheus/trunkline.rules.yml", |_| Ok(control::alert_rules())),
     ("docs/operating/prometheus/trunkline.rules.test.yml", |_| Ok(control::alert_tests())),
@@ -79,6 +80,10 @@ fn metrics(_: &Path) -> Result<String, String> {
 
 fn lint(_: &Path) -> Result<String, String> {
     Ok(format!("{LINT_HEAD}{}{LINT_OPTIONS_HEAD}{}", ops::lint::reference(), ops::lint::options_reference()))
+}
+
+fn doctor(_: &Path) -> Result<String, String> {
+    Ok(format!("{DOCTOR_HEAD}{}", ops::doctor::reference()))
 }
 
 fn habits(root: &Path) -> Result<String, String> {
@@ -111,6 +116,15 @@ const LINT_HEAD: &str = "\
 
 What each rule judges: see [Judging configurations](../operating/lint.md) for how to run it, read its report and mute a rule. Settings have
 PgBouncer's names; Odyssey's are meant where they have another one.
+
+";
+
+const DOCTOR_HEAD: &str = "\
+# Rules of `trunkline doctor`
+
+<!-- Written by `cargo xtask gen` from the catalog in crates/ops. Not edited by hand. -->
+
+What each rule judges: see [Looking at what runs](../operating/doctor.md) for how to run it and read its report.
 
 ";
 

@@ -35,6 +35,8 @@ pub(crate) enum Call {
     Lint(Vec<OsString>),
     /// Simulate settings; as with [`Call::Hatest`].
     Simulate(Vec<OsString>),
+    /// Judge what runs. As with `Hatest`, its arguments are read when it runs.
+    Doctor(Vec<OsString>),
     /// Switch a cluster over.
     Switchover(SwitchoverOptions),
     /// Print the version.
@@ -89,6 +91,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "simulate") {
         return Ok(Call::Simulate(args.into_iter().skip(1).collect()));
+    }
+    if args.first().is_some_and(|first| first == "doctor") {
+        return Ok(Call::Doctor(args.into_iter().skip(1).collect()));
     }
     if args.first().is_some_and(|first| first == "switchover") {
         return SwitchoverOptions::parse(args.into_iter().skip(1)).map(Call::Switchover);
@@ -170,6 +175,7 @@ Usage:
   trunkline hatest --path NAME=CONNINFO [OPTION]...
   trunkline lint [OPTION]... FILE...
   trunkline simulate [OPTION]... SPEC_FILE | --preset NAME
+  trunkline doctor [--server CONNINFO] [--pooler CONNINFO] [--host] [OPTION]...
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -193,6 +199,7 @@ Other things to do:
   lint                   find what will break, or cost time, in configurations of poolers (trunkline lint --help)
   simulate               show what settings do to waits and connections of many tenants, on a virtual clock
                          (trunkline simulate --help)
+  doctor                 find what is wrong with a PostgreSQL, its pooler and its machine while they run (trunkline doctor --help)
 ";
 
 #[cfg(test)]
@@ -284,6 +291,13 @@ mod tests {
         let args = ["--preset", "gitlab"].map(OsString::from).to_vec();
         assert_eq!(parse_words(&["simulate", "--preset", "gitlab"]), Ok(Call::Simulate(args)));
         assert_eq!(serve(&["./simulate"]).config, "./simulate");
+    }
+
+    #[test]
+    fn doctor_reads_its_own_options() {
+        let args = ["--host"].map(OsString::from).to_vec();
+        assert_eq!(parse_words(&["doctor", "--host"]), Ok(Call::Doctor(args)));
+        assert_eq!(serve(&["./doctor"]).config, "./doctor");
     }
 
     #[test]

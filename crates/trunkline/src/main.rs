@@ -7,6 +7,7 @@ mod args;
 mod boot;
 mod check;
 mod daemon;
+mod doctor;
 mod hatest;
 mod identity;
 mod last_words;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Call::Simulate(args) => simulate::simulate(args),
         Call::Switchover(options) => top::switchover(&options),
         Call::Lint(args) => lint::lint(args),
+        Call::Doctor(args) => doctor::doctor(args),
         Call::Check { config, is_linted } => check::check(&config, is_linted),
         Call::Serve(serve) => boot::serve(&serve),
     }

@@ -1,6 +1,7 @@
 //! How the process is configured, started, reached, replaced and stopped.
 
 pub(crate) mod called_off;
+pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod hatest;
 pub(crate) mod inis;

@@ -1,27 +1,45 @@
-//! What was observed, before anything is concluded: configuration files of poolers and of what stands around them.
+//! What was observed, before anything is concluded: configuration files of poolers and of what stands around them; servers, poolers and machines
+//! that run.
 //!
 //! Always true: what a file does not say is absent, unless the program has a documented default, which is marked as such. Each fact has the file
 //! and line that says it. No fact holds a secret.
 //! Not here: what follows (`findings`).
 
+mod console;
 mod file;
 mod haproxy;
+mod host;
 mod ini;
 mod kind;
 mod kubernetes;
 mod odyssey;
 mod patroni;
 mod pooler;
+mod postgres;
+mod waits;
 mod yaml;
 
+pub(crate) use console::{CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Phases, Record, Tally, amount, word};
 pub(crate) use file::read;
 pub(crate) use haproxy::{Proxied, read_haproxy};
+#[cfg(test)]
+pub(crate) use host::Processes;
+pub(crate) use host::{Host, pages_needed, processor_times};
 pub(crate) use ini::{pooler_of, read_ini};
 pub(crate) use kind::Kind;
 pub(crate) use kubernetes::{Workload, read_kubernetes};
 pub(crate) use odyssey::read_odyssey;
 pub(crate) use patroni::{Patroni, read_patroni};
 pub(crate) use pooler::{AuthFile, KeyKind, PoolTerms, Pooler, Program, SecretKinds, Setting, UserTerms};
+#[cfg(test)]
+pub(crate) use postgres::DatabaseCounters;
+pub(crate) use postgres::{
+    Answers, Backend, Counters, DATABASE_QUERIES, HbaLine, Inside, Observed, Postgres, Query, RATE_QUERIES, Relation,
+    SERVER_QUERIES,
+};
+#[cfg(test)]
+pub(crate) use waits::waits;
+pub(crate) use waits::{Group, Waits};
 
 use std::sync::Arc;
 

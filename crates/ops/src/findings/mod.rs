@@ -8,6 +8,7 @@ mod verdicts;
 
 pub(crate) use verdicts::{Groups, Verdicts};
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -137,11 +138,27 @@ pub(crate) struct Examined {
     /// Its name as written.
     pub(crate) file: String,
     /// What it is.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Cow<'static, str>,
+}
+
+/// A table of what was measured.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Measured {
+    /// What it shows.
+    pub(crate) title: String,
+    /// From what, over which time.
+    pub(crate) note: String,
+    /// How many of the first columns contain words.
+    #[serde(skip)]
+    pub(crate) words: usize,
+    /// The names of its columns.
+    pub(crate) columns: Vec<String>,
+    /// Its rows, each with its share of the whole, from 0 to 1.
+    pub(crate) rows: Vec<(Vec<String>, f64)>,
 }
 
 /// All that a command has found.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Findings {
     /// What was read.
     pub(crate) examined: Vec<Examined>,
@@ -153,6 +170,9 @@ pub(crate) struct Findings {
     pub(crate) unevaluated: Vec<Unevaluated>,
     /// Rules that were evaluated and did not fire.
     pub(crate) good: Vec<&'static str>,
+    /// What was measured besides; commands that only read files have none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) measured: Vec<Measured>,
 }
 
 impl Findings {

@@ -34,7 +34,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
+pub(crate) use answer::Codes;
 pub use options::{HatestOptions, USAGE};
+pub(crate) use session::Session;
+pub(crate) use target::{Machine, Target};
 
 use check::{Checked, Verdict};
 use fault::FaultRun;
@@ -45,7 +48,6 @@ use run_clock::{RunClock, Stop};
 use schedule::Schedule;
 use statements::Statements;
 use tally::{PathTally, ReaderTally};
-use target::{Machine, Target};
 use writer::Writer;
 
 /// Why there is no report.

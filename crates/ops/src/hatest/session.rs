@@ -4,6 +4,7 @@
 //! [`ANSWER_BYTES_MAX`] bytes before the next row is taken.
 //! Not here: how often it is tried (`writer`, `reader`, `check`).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -130,6 +131,29 @@ impl Session {
         }
     }
 
+    /// Runs a statement, and returns its rows with the names of their columns; values that are NULL are left out.
+    pub(crate) async fn records(&mut self, sql: &str) -> Result<Vec<BTreeMap<String, String>>, Failure> {
+        self.received.store(0, Ordering::Relaxed);
+        let answer = async {
+            let stream = self.client.simple_query_raw(sql).await?;
+            tokio::pin!(stream);
+            let mut records = Vec::new();
+            while let Some(message) = stream.next().await {
+                if let SimpleQueryMessage::Row(row) = message? {
+                    self.received.store(0, Ordering::Relaxed);
+                    let value = |at: usize| {
+                        Some((row.columns()[at].name().to_owned(), row.try_get(at).ok().flatten()?.to_owned()))
+                    };
+                    if records.len() < RECORDS_MAX {
+                        records.push((0..row.len()).filter_map(value).collect());
+                    }
+                }
+            }
+            Ok::<_, tokio_postgres::Error>(records)
+        };
+        answer.await.map_err(|error| Failure::from(&error))
+    }
+
     /// Whether the connection has ended.
     pub(crate) fn is_broken(&self) -> bool {
         self.client.is_closed() || self.connection.0.is_finished()
@@ -227,5 +251,7 @@ fn shuffle(hosts: &mut [&HostOfTarget]) {
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Most columns that are taken of a row.
 const COLUMNS_MAX: usize = 8;
+/// Most rows of a table that are taken with their names.
+const RECORDS_MAX: usize = 50_000;
 /// How long a connection has to end, or to say why it has ended.
 const END_TIME_MAX: Duration = Duration::from_millis(500);

@@ -95,24 +95,7 @@ fn line_of_start(path: &str, loaded: &Loaded, read: &dyn Fn(&str) -> io::Result<
 /// All rules as Markdown, for the reference page.
 #[must_use]
 pub fn reference() -> String {
-    let mut page =
-        "| rule | severity | what is wrong | when it fires | what to do | source |\n|---|---|---|---|---|---|\n"
-            .to_owned();
-    for rule in every_rule() {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} | {} `{}` | {} | {} |",
-            rule.id,
-            rule.severity.word(1),
-            rule.title,
-            rule.condition,
-            rule.formula,
-            rule.advice,
-            rule.source
-        );
-    }
-    page
+    report::rules_table(every_rule())
 }
 
 /// The options that say what no file says, as Markdown.
@@ -141,7 +124,7 @@ fn judge_files(options: &LintOptions) -> (Findings, Vec<String>) {
     let mut examined = Vec::new();
     for (path, kind) in &options.files {
         match observe(path, *kind, &mut facts, &mut mutes) {
-            Ok(kind) => examined.push(Examined { file: path.clone(), kind }),
+            Ok(kind) => examined.push(Examined { file: path.clone(), kind: kind.into() }),
             Err(why) => problems.push(format!("{path}: {why}")),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::findings::{Finding, Findings, Severity};
+use crate::findings::{Finding, Findings, Measured, Severity};
 
 /// The report.
 pub(super) fn text(command: &str, findings: &Findings) -> String {
@@ -15,7 +15,7 @@ pub(super) fn text(command: &str, findings: &Findings) -> String {
     if !findings.examined.is_empty() {
         page.push_str("<ul>\n");
         for file in &findings.examined {
-            let _ = writeln!(page, "<li><code>{}</code>: {}</li>", Escaped(&file.file), Escaped(file.kind));
+            let _ = writeln!(page, "<li><code>{}</code>: {}</li>", Escaped(&file.file), Escaped(&file.kind));
         }
         page.push_str("</ul>\n");
     }
@@ -24,6 +24,7 @@ pub(super) fn text(command: &str, findings: &Findings) -> String {
         page.push_str("<h2>Muted</h2>\n");
         findings.muted.iter().for_each(|muted| told(&mut page, &muted.finding, Some(&muted.reason)));
     }
+    findings.measured.iter().for_each(|one| measured(&mut page, one));
     if !findings.unevaluated.is_empty() {
         page.push_str("<h2>Not evaluated</h2>\n<table>\n<tr><th>rule<th>what it judges<th>needs<th>known</tr>\n");
         for one in &findings.unevaluated {
@@ -65,6 +66,27 @@ fn told(page: &mut String, finding: &Finding, reason: Option<&str>) {
         let _ = writeln!(page, "<p><b>Muted:</b> {}", Escaped(reason));
     }
     page.push_str("</section>\n");
+}
+
+/// A table with a bar in each row.
+fn measured(page: &mut String, one: &Measured) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(page, "<h2>{}</h2>\n<p>{}</p>\n<table>\n<tr>", Escaped(&one.title), Escaped(&one.note));
+    for column in &one.columns {
+        let _ = write!(page, "<th>{}", Escaped(column));
+    }
+    for (cells, share) in &one.rows {
+        page.push_str("</tr>\n<tr>");
+        for cell in cells {
+            let _ = write!(page, "<td>{}", Escaped(cell));
+        }
+        let wide = share.clamp(0.0, 1.0) * 200.0;
+        let _ = write!(
+            page,
+            "<td><svg width=\"200\" height=\"12\"><rect width=\"{wide:.1}\" height=\"12\" fill=\"#2471a3\"/></svg>"
+        );
+    }
+    page.push_str("</tr>\n</table>\n");
 }
 
 /// A bar whose parts are the findings of each severity.

@@ -9,6 +9,8 @@ mod json;
 mod sarif;
 mod terminal;
 
+use std::fmt::Write as _;
+
 use crate::findings::{Findings, Rule};
 
 /// How to show findings.
@@ -39,6 +41,26 @@ impl Format {
             _ => None,
         }
     }
+}
+
+/// Rules as Markdown, for a reference page.
+pub(crate) fn rules_table<'r>(rules: impl Iterator<Item = &'r Rule>) -> String {
+    let head = "| rule | severity | what is wrong | when it fires | what to do | source |\n|---|---|---|---|---|---|\n";
+    rules.fold(head.to_owned(), |mut page, rule| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} `{}` | {} | {} |",
+            rule.id,
+            rule.severity.word(1),
+            rule.title,
+            rule.condition,
+            rule.formula,
+            rule.advice,
+            rule.source
+        );
+        page
+    })
 }
 
 /// The report of a command, ending in a newline. `rules` are all that it knows.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::findings::{Finding, Findings};
+use crate::table::Table;
 
 /// The report.
 pub(super) fn text(findings: &Findings) -> String {
@@ -19,6 +20,7 @@ pub(super) fn text(findings: &Findings) -> String {
         told(&mut page, finding);
     }
     muted(&mut page, findings);
+    measured(&mut page, findings);
     unevaluated(&mut page, findings);
     page.push('\n');
     line(&mut page, 0, &findings.summary());
@@ -45,6 +47,18 @@ fn muted(page: &mut String, findings: &Findings) {
     }
 }
 
+fn measured(page: &mut String, findings: &Findings) {
+    for one in &findings.measured {
+        page.push('\n');
+        line(page, 0, &format!("{} ({}):", one.title, one.note));
+        let columns: Vec<&str> = one.columns.iter().map(String::as_str).collect();
+        let groups: Vec<(&str, &[&str])> = columns.chunks(1).map(|column| ("", column)).collect();
+        let mut table = Table::new(&groups).with_words(one.words);
+        one.rows.iter().for_each(|(cells, _)| table.row(cells.clone()));
+        table.lines().iter().for_each(|text| line(page, 2, text));
+    }
+}
+
 /// One line for each rule, with all that it needs.
 fn unevaluated(page: &mut String, findings: &Findings) {
     let mut rules = BTreeMap::<&str, (Vec<&str>, Option<&str>)>::new();
@@ -58,10 +72,22 @@ fn unevaluated(page: &mut String, findings: &Findings) {
     if !rules.is_empty() {
         page.push_str("\nnot evaluated:\n");
     }
+    // Many rules that lack the same, such as a server, are one line.
+    let mut shared = BTreeMap::<String, Vec<&str>>::new();
     for (rule, (needs, known)) in rules {
         let known = known.map_or(String::new(), |known| format!(" (known: {known})"));
-        line(page, 2, &format!("{rule} needs {}{known}", needs.join("; ")));
+        shared.entry(format!("{}{known}", needs.join("; "))).or_default().push(rule);
     }
+    let mut lines = Vec::new();
+    for (needs, rules) in shared {
+        if rules.len() >= SHARED_MIN {
+            lines.push((rules[0], format!("{} need {needs}", rules.join(", "))));
+        } else {
+            lines.extend(rules.into_iter().map(|rule| (rule, format!("{rule} needs {needs}"))));
+        }
+    }
+    lines.sort_unstable();
+    lines.iter().for_each(|(_, text)| line(page, 2, text));
 }
 
 /// Adds a line whose control characters are escaped.
@@ -78,6 +104,9 @@ fn line(page: &mut String, indent: usize, text: &str) {
 fn is_harmful(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
+
+/// Rules that lack the same and are told together.
+const SHARED_MIN: usize = 4;
 
 #[cfg(test)]
 mod tests {

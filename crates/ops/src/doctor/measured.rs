@@ -1,0 +1,89 @@
+//! The tables of a report: where the time went, and what sessions waited for.
+//!
+//! Always true: a table says over which time and from how many samples; a division that is not fully known says what is missing.
+//! Not here: the rules.
+
+use crate::findings::Measured;
+
+use super::division::{Kind, divide};
+use super::rules::{Case, percent, time};
+
+/// The tables, the most telling first.
+pub(crate) fn tables(case: &Case<'_>) -> Vec<Measured> {
+    division(case).into_iter().chain(waits(case)).collect()
+}
+
+fn division(case: &Case<'_>) -> Option<Measured> {
+    let total = case.seen.pooler.as_ref().ok().and_then(|pooler| pooler.total().ok());
+    let division = divide(total.as_ref(), case.seen.waits.as_ref().ok())?;
+    let note = match division.kind {
+        Kind::Measured => "Trunkline's phases of transactions, merged with what the server waited for",
+        Kind::OfPooler => {
+            "Trunkline's phases of transactions; with --server, rows that the pooler did not pass on would be told apart"
+        }
+        Kind::Approximate => {
+            "approximate: PgBouncer's waits and times; a slow pooler cannot be told from a slow client"
+        }
+        Kind::OfServer => "from the server's samples alone; with --pooler, the pooler's part would be told apart",
+    };
+    let others = if division.kind == Kind::OfServer { "client, network or pooler" } else { "client, or network to it" };
+    let mut parts = vec![("server", division.server), (others, division.client)];
+    if division.kind != Kind::OfServer {
+        parts.push(("pooler: wait for a server", division.waiting));
+        parts.push(("pooler: other", division.pooler - division.waiting));
+    }
+    let rows = parts.into_iter().map(|(name, seconds)| {
+        let share = seconds / division.total();
+        (vec![name.to_owned(), time(seconds), percent(share)], share)
+    });
+    let columns = ["where", "time of sessions", "share"].map(str::to_owned).to_vec();
+    Some(Measured {
+        title: "Where the time of transactions went".to_owned(),
+        note: note.to_owned(),
+        words: 1,
+        columns,
+        rows: rows.collect(),
+    })
+}
+
+fn waits(case: &Case<'_>) -> Option<Measured> {
+    let waits = case.seen.waits.as_ref().ok()?;
+    let busy = waits.busy();
+    let row = |(group, count): (&[String; 6], u64)| {
+        let [state, kind, event, database, role, application] = group;
+        let event = match (kind.as_str(), state.as_str()) {
+            ("", "active") => "on a processor".to_owned(),
+            ("", _) => String::new(),
+            (kind, _) => format!("{kind}:{event}"),
+        };
+        let share = count as f64 / busy;
+        (
+            vec![
+                state.clone(),
+                event,
+                database.clone(),
+                role.clone(),
+                application.clone(),
+                count.to_string(),
+                percent(share),
+            ],
+            share,
+        )
+    };
+    let rows: Vec<_> = waits.largest().into_iter().take(ROWS_MAX).map(row).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let note = format!(
+        "{} samples in {}; at most {} sessions, {} of them running a statement",
+        waits.samples,
+        time(waits.seconds),
+        waits.sessions_max,
+        waits.active_max
+    );
+    let columns = ["state", "wait", "database", "role", "application", "samples", "share"].map(str::to_owned).to_vec();
+    Some(Measured { title: "What sessions in use waited for".to_owned(), note, words: 5, columns, rows })
+}
+
+/// Groups that are shown.
+const ROWS_MAX: usize = 20;

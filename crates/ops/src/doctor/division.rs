@@ -48,10 +48,15 @@ pub(crate) fn divide(tally: Option<&Tally>, waits: Option<&Waits>) -> Option<Div
     let division = match (tally, tally.and_then(|tally| tally.phases)) {
         (_, Some(phases)) => ours(&phases, unsent),
         (Some(tally), None) => {
-            let unsent = unsent.unwrap_or(0.0).min(tally.query_time);
-            let client = (tally.transaction_time - tally.query_time).max(0.0) + unsent;
-            let (server, waiting) = (tally.query_time - unsent, tally.wait_time);
-            Division { server, client, pooler: waiting, waiting, kind: Kind::Approximate }
+            // PgBouncer's clocks of a transaction and of a query begin when the client's request comes, before a server is found, and end when the
+            // client has the answer: what of a query the server did not work on, others took.
+            let (waiting, held) = (tally.wait_time, (tally.transaction_time - tally.wait_time).max(0.0));
+            let queries = (tally.query_time - tally.wait_time).clamp(0.0, held);
+            let worked = waits.map_or(f64::INFINITY, |waits| {
+                (waits.active() - waits.waiting_for(&["ClientWrite"])) * waits.seconds / waits.samples.max(1) as f64
+            });
+            let server = queries.min(worked);
+            Division { server, client: held - server, pooler: waiting, waiting, kind: Kind::Approximate }
         }
         (None, _) => {
             let waits = waits?;
@@ -106,12 +111,16 @@ mod tests {
 
     #[test]
     fn with_pgbouncer_it_is_approximate_and_with_nothing_the_server_tells_two_parts() {
-        let tally = Tally { transactions: 1.0, transaction_time: 8.0, query_time: 6.0, wait_time: 3.0, phases: None };
+        let tally = Tally { transactions: 1.0, transaction_time: 11.0, query_time: 9.0, wait_time: 3.0, phases: None };
         let division = divide(Some(&tally), None).expect("time");
         assert_eq!(
             (division.server, division.client, division.pooler, division.kind),
             (6.0, 2.0, 3.0, Kind::Approximate)
         );
+        // Three sessions worked for the second of the samples, seven had rows that nobody took.
+        let half = waits(100, &[("active", "", "", 3), ("active", "Client", "ClientWrite", 7)]);
+        let division = divide(Some(&tally), Some(&half)).expect("time");
+        assert_eq!((division.server, division.client, division.pooler), (3.0, 5.0, 3.0));
         let waits = waits(100, &[("active", "", "", 3), ("idle in transaction", "Client", "ClientRead", 1)]);
         let division = divide(None, Some(&waits)).expect("time");
         assert_eq!((division.server, division.client, division.kind), (3.0, 1.0, Kind::OfServer));

@@ -15,7 +15,9 @@ pub(crate) fn tables(case: &Case<'_>) -> Vec<Measured> {
 
 fn division(case: &Case<'_>) -> Option<Measured> {
     let total = case.seen.pooler.as_ref().ok().and_then(|pooler| pooler.total().ok());
-    let division = divide(total.as_ref(), case.seen.waits.as_ref().ok())?;
+    let waits = case.seen.waits.as_ref().ok();
+    // If no transaction of the pooler has ended in this time, it has counted none.
+    let division = divide(total.as_ref(), waits).or_else(|| divide(None, waits))?;
     let note = match division.kind {
         Kind::Measured => "Trunkline's phases of transactions, merged with what the server waited for",
         Kind::OfPooler => {
@@ -24,9 +26,15 @@ fn division(case: &Case<'_>) -> Option<Measured> {
         Kind::Approximate => {
             "approximate: PgBouncer's waits and times; a slow pooler cannot be told from a slow client"
         }
-        Kind::OfServer => "from the server's samples alone; with --pooler, the pooler's part would be told apart",
+        Kind::OfServer => {
+            "from the server's samples alone: the pooler's part needs --pooler, and transactions that end there in this time"
+        }
     };
-    let others = if division.kind == Kind::OfServer { "client, network or pooler" } else { "client, or network to it" };
+    let others = match division.kind {
+        Kind::OfServer => "client, network or pooler",
+        Kind::Approximate => "client, network, slow pooler",
+        Kind::Measured | Kind::OfPooler => "client, or network to it",
+    };
     let mut parts = vec![("server", division.server), (others, division.client)];
     if division.kind != Kind::OfServer {
         parts.push(("pooler: wait for a server", division.waiting));
@@ -54,6 +62,8 @@ fn waits(case: &Case<'_>) -> Option<Measured> {
         let event = match (kind.as_str(), state.as_str()) {
             ("", "active") => "on a processor".to_owned(),
             ("", _) => String::new(),
+            // The state is read a moment before the wait.
+            ("Client", "active") if event == "ClientRead" => "Client:ClientRead (copy, or just ended)".to_owned(),
             (kind, _) => format!("{kind}:{event}"),
         };
         let share = count as f64 / busy;

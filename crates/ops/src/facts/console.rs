@@ -152,3 +152,50 @@ pub(crate) fn amount(row: &Record, column: &str) -> Option<f64> {
 }
 
 const MICROSECOND: f64 = 1e-6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(tables: &[(&'static str, &[&str])]) -> Answers {
+        let mut answers = Answers::default();
+        for (name, rows) in tables {
+            answers.put(name, Ok(rows.iter().map(|&row| row.to_owned()).collect()));
+        }
+        answers
+    }
+
+    #[test]
+    fn pgbouncers_console_has_no_phases_and_its_own_database_is_not_counted() {
+        let stats = |count: u32| {
+            format!(r#"{{"database":"app","total_xact_count":"{count}","total_xact_time":"{count}000000"}}"#)
+        };
+        let own = r#"{"database":"pgbouncer","total_xact_count":"99","total_xact_time":"99"}"#;
+        let mut all = answers(&[("VERSION", &[r#"{"version":"PgBouncer 1.18.0"}"#]), ("STATS", &[&stats(5), own])]);
+        all.put("WAITS", Err("SHOW WAITS (08P01)".to_owned()));
+        let mut console = Console::read("a", &all);
+        assert_eq!((console.is_ours, &*console.version), (false, "PgBouncer 1.18.0"));
+        assert!(console.total().expect_err("one reading").contains("--seconds"));
+        let later = Tally::read(&answers(&[("STATS", &[&stats(8), own])])).expect("counters");
+        console.after = Ok((1.0, later));
+        let total = console.total().expect("two readings");
+        assert_eq!((total.transactions, total.transaction_time, total.phases), (3.0, 3.0, None));
+    }
+
+    #[test]
+    fn trunklines_phases_are_sums_over_applications() {
+        let row = |waiting: u32| format!(r#"{{"database":"app","waiting":"{waiting}","streaming":"1000000"}}"#);
+        let tally = Tally::read(&answers(&[("STATS", &[]), ("APPLICATIONS", &[&row(500_000), &row(250_000)])]))
+            .expect("counters");
+        let phases = tally.phases.expect("phases");
+        assert_eq!((phases.waiting, phases.streaming, phases.client_blocked), (0.75, 2.0, 0.0));
+    }
+
+    #[test]
+    fn the_server_of_a_backend_is_found_by_its_pid() {
+        let console = Console::read("a", &answers(&[("SERVERS", &[r#"{"remote_pid":"17","ptr":"S-0x1"}"#])]));
+        assert_eq!(console.server(17).expect("a table").map(|row| word(row, "ptr")).as_deref(), Some("S-0x1"));
+        assert_eq!(console.server(18), Ok(None));
+        assert!(console.setting("query_timeout").is_err());
+    }
+}

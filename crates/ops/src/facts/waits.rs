@@ -72,9 +72,11 @@ impl Waits {
         self.of(|group| group[STATE] == "active" && group[TYPE] == kind)
     }
 
-    /// Sessions that sent rows, or waited for their client in the middle of a statement or a transaction.
+    /// Sessions that sent rows, or waited for the next statement of their transaction. One that is active and waits for a statement does neither: the
+    /// server reads the state first, and a short statement has ended when it reads the wait.
     pub(crate) fn at_client(&self) -> f64 {
-        self.of(|group| group[STATE] != "idle" && group[TYPE] == "Client")
+        self.waiting_for(&["ClientWrite"])
+            + self.of(|group| group[STATE] != "active" && group[EVENT] == "ClientRead" && group[STATE] != "idle")
     }
 
     fn of(&self, is_counted: impl Fn(&Group) -> bool) -> f64 {
@@ -122,7 +124,7 @@ mod tests {
             10,
             &[
                 ("active", "Client", "ClientWrite", 3),
-                ("active", "", "", 1),
+                ("active", "Client", "ClientRead", 1),
                 ("idle in transaction", "Client", "ClientRead", 2),
                 ("idle", "Client", "ClientRead", 50),
             ],

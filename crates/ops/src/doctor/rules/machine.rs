@@ -96,10 +96,14 @@ pub(super) fn huge_pages(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
         if server.setting("huge_pages")? == "off" {
             return Ok(());
         }
-        let page = match server.number("huge_page_size") {
-            Ok(page) if page > 0.0 => page,
-            _ => host.of_memory("Hugepagesize")?,
-        };
+        let page = host.of_memory("Hugepagesize")?;
+        match server.number("huge_page_size") {
+            // /proc/meminfo counts pages of the kernel's usual size only.
+            Ok(other) if other > 0.0 && (other - page).abs() > 1.0 => {
+                return Err(format!("the number of huge pages of {} (/sys/kernel/mm/hugepages)", size(other)));
+            }
+            _ => {}
+        }
         let (pages, how) = pages(server, host, page)?;
         let there = host.of_memory("HugePages_Total")?;
         if there < pages {

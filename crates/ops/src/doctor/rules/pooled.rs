@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::doctor::division::divide;
 use crate::facts::{Backend, Console, Observed, Record, amount, word};
 use crate::findings::Verdicts;
 
@@ -15,11 +16,11 @@ use super::{Case, at, counted, judged, listed, percent, plain, time};
 pub(super) fn too_small(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
     judged(verdicts, |verdicts| {
         let total = case.pooler()?.total()?;
-        let whole = total.wait_time + total.transaction_time;
         if total.transactions < TRANSACTIONS_MIN {
             return Err(format!("more load: {} transactions in this time", plain(total.transactions)));
         }
-        let share = total.wait_time / whole.max(f64::MIN_POSITIVE);
+        let division = divide(Some(&total), None).ok_or("time that transactions took")?;
+        let share = division.waiting / division.total();
         if share <= WAIT_SHARE_MAX {
             return Ok(());
         }

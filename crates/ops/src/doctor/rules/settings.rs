@@ -3,6 +3,7 @@
 //! Always true: a setting that a version does not have is not judged in it.
 //! Not here: settings that need the machine's memory (`machine`).
 
+use crate::doctor::division::divide;
 use crate::facts::Postgres;
 use crate::findings::Verdicts;
 
@@ -112,10 +113,11 @@ pub(super) fn jit(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
     });
 }
 
-/// What a transaction takes at the pooler, in seconds.
+/// What a transaction takes, in seconds, once it has a server.
 fn mean_transaction(case: &Case<'_>) -> Option<f64> {
-    let total = case.seen.pooler.as_ref().ok()?.total().ok()?;
-    (total.transactions > 0.0).then(|| total.transaction_time / total.transactions)
+    let total = case.seen.pooler.as_ref().ok()?.total().ok().filter(|total| total.transactions > 0.0)?;
+    let division = divide(Some(&total), None)?;
+    Some((division.total() - division.waiting) / total.transactions)
 }
 
 /// D39: the server does not measure itself.

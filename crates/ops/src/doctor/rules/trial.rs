@@ -214,6 +214,7 @@ const SETTINGS: &[(&str, &str, &str)] = &[
     ("idle_in_transaction_session_timeout", "0", "ms"),
     ("idle_session_timeout", "0", "ms"),
     ("huge_pages", "on", ""),
+    ("huge_page_size", "0", "kB"),
     ("shared_memory_size", "262144", "MB"),
     ("shared_memory_size_in_huge_pages", "131072", ""),
     ("shared_buffers", "33000000", "8kB"),

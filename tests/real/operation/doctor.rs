@@ -57,7 +57,15 @@ pub(crate) fn doctor_judges_with_a_role_that_may_only_monitor(house: &House) {
         assert!(one["rule"] == "D28" || !text.contains("denied") && !text.contains("odd"), "{one}");
     }
     assert!(!(ended.out + &ended.err).contains("geheim"), "the password was shown");
-    // Nobody is left, and nothing was written.
+    // Without the right to see other sessions nothing about them is good.
+    owner.run("create role doctor_nobody login");
+    let server = format!("host=127.0.0.1 port={} user=doctor_nobody dbname=postgres", house.postgres.port());
+    let (_, report) = judge(house, &["--server", &server, "--pooler", &console, "--seconds", "0.1"]);
+    let good = report["good"].as_array().expect("rules");
+    for rule in ["D03", "D04", "D17", "D18", "D19", "D23", "D26"] {
+        assert!(!good.contains(&rule.into()), "{rule} is good: {report:#}");
+    }
+    // Nobody is left.
     wait_until("its sessions have ended", LIMIT, || {
         owner.value("select count(*) from pg_stat_activity where application_name = 'trunkline doctor'") == "0"
     });

@@ -150,7 +150,7 @@ impl<'o> Visit<'o> {
             Err(why) => Err(why),
         };
         let server = match server {
-            Ok(patient) => Ok(self.dismiss(patient, &stop, &mut problems).await),
+            Ok(patient) => Ok(self.dismiss(patient, &mut stop, &mut problems).await),
             Err(why) => Err(why),
         };
         Ok((Observations { server, waits, host, pooler }, problems))
@@ -167,7 +167,9 @@ impl<'o> Visit<'o> {
         }
         let progress = Progress::of(time);
         let begin = Instant::now();
+        let hidden = |postgres: &Postgres| postgres.about.as_ref().ok().and_then(|about| about.sees_sessions().err());
         let waits = match server {
+            Ok(patient) if hidden(&patient.postgres).is_some() => Err(hidden(&patient.postgres).unwrap_or_default()),
             Ok(Patient { second: Ok(line), .. }) => {
                 let waits = sampling::sample(line, time, self.options.every, stop, |share| progress.show(share)).await;
                 match line.lost() {
@@ -207,7 +209,7 @@ impl<'o> Visit<'o> {
     }
 
     /// The second reading of the server, then a look into each database: the connections for that are no part of the rates.
-    async fn dismiss(&self, patient: Patient, stop: &Stop, problems: &mut Vec<String>) -> Postgres {
+    async fn dismiss(&self, patient: Patient, stop: &mut Stop, problems: &mut Vec<String>) -> Postgres {
         let Patient { mut line, second, mut postgres, began } = patient;
         let major = postgres.major();
         if !self.options.time.is_zero() {
@@ -233,12 +235,18 @@ impl<'o> Visit<'o> {
             .filter(|one| one.may_connect && one.name != "template0")
             .map(|one| one.name.clone())
             .collect();
-        let Some(target) = self.server.as_ref().filter(|_| lost.is_none()) else { return postgres };
         for name in names {
-            let inside = match postgres.inside.len() {
-                _ if stop.is_raised() => Err(INTERRUPTED.to_owned()),
-                DATABASES_MAX.. => Err(format!("only {DATABASES_MAX} databases are looked into")),
-                _ => look_inside(&ask::in_database(target, &name), major).await,
+            let inside = match (&lost, &self.server) {
+                (Some(why), _) => Err(why.clone()),
+                _ if postgres.inside.len() >= DATABASES_MAX => {
+                    Err(format!("only {DATABASES_MAX} databases are looked into"))
+                }
+                (None, Some(target)) => {
+                    let target = ask::in_database(target, &name);
+                    let looked = stop.or(look_inside(&target, major)).await;
+                    looked.unwrap_or_else(|| Err(INTERRUPTED.to_owned()))
+                }
+                (None, None) => Err("--server".to_owned()),
             };
             postgres.inside.push((name, inside));
         }

@@ -51,11 +51,6 @@ impl Stop {
             value = other => Some(value),
         }
     }
-
-    /// Whether the run is to end.
-    pub(crate) fn is_raised(&self) -> bool {
-        *self.0.borrow()
-    }
 }
 
 /// As shells show a program that SIGINT has ended.

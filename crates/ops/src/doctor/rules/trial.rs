@@ -85,7 +85,7 @@ fn server() -> Postgres {
     put(
         &mut answers,
         "the server's version",
-        json!([{ "version": 150_018, "words": "15.18", "uptime": 9e6, "now": 1.79e9, "has_pg_monitor": true }]),
+        json!([{ "version": 150_018, "words": "15.18", "uptime": 9e6, "now": 1.79e9, "has_pg_monitor": true, "sees_sessions": true }]),
     );
     put(
         &mut answers,

@@ -69,19 +69,21 @@ impl Postgres {
     /// Reads the answers to [`SERVER_QUERIES`] and [`RATE_QUERIES`].
     pub(crate) fn read(address: &str, answers: &Answers) -> Self {
         let settings = answers.rows::<PgSetting>("pg_settings");
+        let about = answers.row::<About>("the server's version");
+        let seen = about.as_ref().map_or(Ok(()), About::sees_sessions);
         Self {
             address: address.to_owned(),
-            about: answers.row("the server's version"),
+            about,
             settings: settings.map(|rows| rows.into_iter().map(|row| (row.name.clone(), row)).collect()),
             databases: answers.rows("pg_database"),
             roles: answers.rows("pg_roles"),
             secrets: answers.rows("pg_authid"),
             hba: answers.rows("pg_hba_file_rules"),
-            activity: answers.rows("pg_stat_activity"),
+            activity: seen.clone().and_then(|()| answers.rows("pg_stat_activity")),
             prepared: answers.rows("pg_prepared_xacts"),
-            advisory: answers.rows("pg_locks"),
+            advisory: seen.clone().and_then(|()| answers.rows("pg_locks")),
             slots: answers.rows("pg_replication_slots"),
-            replication: answers.rows("pg_stat_replication"),
+            replication: seen.clone().and_then(|()| answers.rows("pg_stat_replication")),
             histories: answers.row::<Counted>("pg_ls_waldir").map(|counted| counted.count),
             inside: Vec::new(),
             before: Counters::read(answers),
@@ -159,7 +161,7 @@ rows! {
 
     /// Version and role of the server.
     About {
-        version: u32, words: String, is_in_recovery: bool, uptime: f64, now: f64, has_pg_monitor: bool,
+        version: u32, words: String, is_in_recovery: bool, uptime: f64, now: f64, has_pg_monitor: bool, sees_sessions: bool,
     }
 
     /// A row of `pg_settings`.
@@ -225,6 +227,20 @@ rows! {
 
     /// A table or index, with one number about it.
     Relation { name: String, number: Option<f64>, limit: Option<f64>, reason: Option<String>, }
+}
+
+impl About {
+    /// Whether what other roles' sessions do is shown; if not, PostgreSQL shows them with empty columns.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn sees_sessions(&self) -> Observed<()> {
+        if self.sees_sessions {
+            Ok(())
+        } else {
+            Err("pg_monitor (or pg_read_all_stats), to see the sessions of other roles".to_owned())
+        }
+    }
 }
 
 impl PgSetting {
@@ -310,6 +326,21 @@ mod tests {
         assert_eq!(server.secrets, Err("permission denied".to_owned()));
         assert!(server.roles.is_err() && server.about.is_err());
         assert!(server.setting("jit").expect_err("absent").contains("jit"));
+    }
+
+    #[test]
+    fn sessions_whose_columns_are_hidden_are_not_known() {
+        let mut answers = Answers::default();
+        answers.put("pg_stat_activity", Ok(vec![r#"{"pid":7,"state":null}"#.to_owned()]));
+        answers.put("the server's version", Ok(vec![r#"{"version":150018,"sees_sessions":false}"#.to_owned()]));
+        let hidden = Postgres::read("a", &answers);
+        assert!(
+            hidden.activity.expect_err("hidden").contains("pg_monitor")
+                && hidden.advisory.is_err()
+                && hidden.replication.is_err()
+        );
+        answers.put("the server's version", Ok(vec![r#"{"version":150018,"sees_sessions":true}"#.to_owned()]));
+        assert_eq!(Postgres::read("a", &answers).activity.map(|rows| rows.len()), Ok(1));
     }
 
     #[test]

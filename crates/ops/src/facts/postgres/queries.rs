@@ -35,7 +35,8 @@ pub(crate) const SERVER_QUERIES: &[Query] = &[
         "the server's version",
         "select current_setting('server_version_num')::int as version, current_setting('server_version') as words, \
          pg_is_in_recovery() as is_in_recovery, extract(epoch from now() - pg_postmaster_start_time()) as uptime, \
-         extract(epoch from now()) as now, pg_has_role('pg_monitor', 'MEMBER') as has_pg_monitor",
+         extract(epoch from now()) as now, pg_has_role('pg_monitor', 'MEMBER') as has_pg_monitor, \
+         pg_has_role('pg_read_all_stats', 'USAGE') as sees_sessions",
     ),
     any("pg_settings", "select name, setting, unit from pg_settings"),
     any(

@@ -55,6 +55,9 @@ pub(crate) fn doctor_judges_with_a_role_that_may_only_monitor(house: &House) {
     for one in report["unevaluated"].as_array().expect("rules") {
         let text = one["needs"].as_str().expect("words");
         assert!(one["rule"] == "D28" || !text.contains("denied") && !text.contains("odd"), "{one}");
+        // The catalogs of each version that is promised have what is asked for.
+        let is_unknown = ["42703", "42P01", "42883"].iter().any(|code| text.contains(code));
+        assert!(!is_unknown || house.postgres.major() < 13, "{one}");
     }
     assert!(!(ended.out + &ended.err).contains("geheim"), "the password was shown");
     // Without the right to see other sessions nothing about them is good.
@@ -131,7 +134,7 @@ pub(crate) fn ctrl_c_ends_doctor_with_what_is_known(house: &House) {
     let ended = finish(child, "doctor", LIMIT);
     let report = read(&ended);
     let lacking = report["unevaluated"].as_array().expect("rules").iter();
-    assert!(lacking.filter(|one| one["rule"] == "D02").count() == 0, "the second reading was taken: {report:#}");
+    assert!(lacking.filter(|one| one["rule"] == "D34").count() == 0, "the second reading was taken: {report:#}");
     assert!(ended.code() < 3, "{ended:?}");
 }
 

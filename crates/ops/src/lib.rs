@@ -3,6 +3,7 @@
 //! Always true: nothing here is part of the data path; the pooler is only ever started as a separate program.
 //! Not here: the command line's first word (crate `trunkline`), the bench (`xtask`, which uses `trial`).
 
+pub mod advise;
 pub mod demo;
 pub mod doctor;
 mod facts;

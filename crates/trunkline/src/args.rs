@@ -37,6 +37,8 @@ pub(crate) enum Call {
     Simulate(Vec<OsString>),
     /// Judge what runs. As with `Hatest`, its arguments are read when it runs.
     Doctor(Vec<OsString>),
+    /// Recommend sizes; as with [`Call::Hatest`].
+    Advise(Vec<OsString>),
     /// Switch a cluster over.
     Switchover(SwitchoverOptions),
     /// Print the version.
@@ -94,6 +96,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "doctor") {
         return Ok(Call::Doctor(args.into_iter().skip(1).collect()));
+    }
+    if args.first().is_some_and(|first| first == "advise") {
+        return Ok(Call::Advise(args.into_iter().skip(1).collect()));
     }
     if args.first().is_some_and(|first| first == "switchover") {
         return SwitchoverOptions::parse(args.into_iter().skip(1)).map(Call::Switchover);
@@ -176,6 +181,7 @@ Usage:
   trunkline lint [OPTION]... FILE...
   trunkline simulate [OPTION]... SPEC_FILE | --preset NAME
   trunkline doctor [--server CONNINFO] [--pooler CONNINFO] [--host] [OPTION]...
+  trunkline advise [OPTION]... --metrics URL | --history FILE | --preset NAME | --from-simulation SPEC_FILE
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -200,6 +206,7 @@ Other things to do:
   simulate               show what settings do to waits and connections of many tenants, on a virtual clock
                          (trunkline simulate --help)
   doctor                 find what is wrong with a PostgreSQL, its pooler and its machine while they run (trunkline doctor --help)
+  advise                 recommend sizes of pools, with every bound that led to them (trunkline advise --help)
 ";
 
 #[cfg(test)]

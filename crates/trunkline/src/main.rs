@@ -3,6 +3,7 @@
 //! Always true: any failure before the service is up ends in a message and exit status 1.
 //! Not here: the rest. Begin with `args`, then `boot`.
 
+mod advise;
 mod args;
 mod boot;
 mod check;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Call::Top(options) => top::top(&options),
         Call::Hatest(args) => hatest::hatest(args),
         Call::Simulate(args) => simulate::simulate(args),
+        Call::Advise(args) => advise::advise(args),
         Call::Switchover(options) => top::switchover(&options),
         Call::Lint(args) => lint::lint(args),
         Call::Doctor(args) => doctor::doctor(args),

@@ -6,6 +6,7 @@
 //! Not here: what follows (`findings`).
 
 mod console;
+mod demand;
 mod file;
 mod haproxy;
 mod host;
@@ -20,6 +21,7 @@ mod waits;
 mod yaml;
 
 pub(crate) use console::{CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Phases, Record, Tally, amount, word};
+pub(crate) use demand::{Demand, Hold, Levels, Origin, PoolDemand};
 pub(crate) use file::read;
 pub(crate) use haproxy::{Proxied, read_haproxy};
 #[cfg(test)]

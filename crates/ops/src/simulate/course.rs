@@ -129,7 +129,7 @@ pub(super) fn studies_of(specs: Vec<(SpecTree, Spec)>, threads: usize, interrupt
 }
 
 /// 0 is as many as there are processors.
-fn threads_of(threads: usize) -> usize {
+pub(super) fn threads_of(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         threads => threads,
@@ -185,10 +185,19 @@ pub(super) fn mistaken(list: Vec<Mistake>) -> SimulateError {
     SimulateError::Spec(format!("{}{more}", lines.join("\n")))
 }
 
-/// Runs all settings. After two seconds a bar shows how far they are; a signal ends them.
-fn with_progress(settings: &[(Vec<String>, Spec)], threads: usize, interrupt: &Interrupt) -> Vec<Option<Point>> {
+/// Runs all settings.
+pub(super) fn with_progress(
+    settings: &[(Vec<String>, Spec)],
+    threads: usize,
+    interrupt: &Interrupt,
+) -> Vec<Option<Point>> {
+    let all = settings.iter().map(|(_, spec)| u64::from(spec.replications)).sum();
+    watched(all, interrupt, |progress| run_all(settings, threads, progress))
+}
+
+/// Does `all` runs. After two seconds a bar shows how far they are; a signal ends them.
+pub(super) fn watched<T>(all: u64, interrupt: &Interrupt, runs: impl FnOnce(&Progress) -> T) -> T {
     let progress = Progress::default();
-    let all: u64 = settings.iter().map(|(_, spec)| u64::from(spec.replications)).sum();
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let progress = &progress;
@@ -209,9 +218,9 @@ fn with_progress(settings: &[(Vec<String>, Spec)], threads: usize, interrupt: &I
             }
             bar.finish_and_clear();
         });
-        let points = run_all(settings, threads, progress);
+        let found = runs(progress);
         drop(over);
-        points
+        found
     })
 }
 

@@ -83,6 +83,11 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Notes that the only run is over to this share.
+    pub(crate) fn set(&self, share: f64) {
+        self.done.store((share * 1e6) as u64, Ordering::Relaxed);
+    }
+
     /// How many runs are over, with parts of those under way.
     pub(crate) fn runs(&self) -> f64 {
         self.done.load(Ordering::Relaxed) as f64 / 1e6

@@ -4,6 +4,7 @@
 //! Not here: theory to compare with (`theory`), exit statuses of a wrong command line (crate `trunkline`).
 
 mod course;
+mod demand;
 mod engine;
 mod experiment;
 mod law;
@@ -18,7 +19,13 @@ mod tests;
 
 use std::fmt;
 
+pub(crate) use demand::{Performance, demand_of, performances, spec_of};
+#[cfg(test)]
+pub(crate) use demand::{knee_of, spec_of_text};
+pub(crate) use options::SpecSource;
 pub use options::{SimulateOptions, USAGE};
+pub(crate) use spec::{Database, Spec};
+pub(crate) use sweep::plain;
 
 use crate::trial::Interrupt;
 use options::Format;

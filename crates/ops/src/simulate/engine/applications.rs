@@ -146,6 +146,7 @@ impl Run<'_> {
         };
         self.processes[process as usize].open += 1;
         self.areas.now.clients += 1;
+        self.clients_peak = self.clients_peak.max(self.areas.now.clients as u32);
         match self.spec.client.login.draw(&mut self.dice) {
             0 => self.client_logged_in(client),
             after => self.clock.plan(self.now + after, Next::ClientLoggedIn { client }),
@@ -187,11 +188,12 @@ impl Run<'_> {
     pub(super) fn lent(&mut self, client: Key, server: ServerKey) {
         self.areas.now.waiting -= 1;
         self.areas.now.lent += 1;
+        let now = self.now;
         let Some(row) = self.server(server) else {
             self.breaks(format!("server {server:?} was lent and is unknown"));
             return;
         };
-        (row.state, row.client) = (ServerState::Lent, Some(client));
+        (row.state, row.client, row.since) = (ServerState::Lent, Some(client), now);
         match self.client(client) {
             Some(row) if row.transaction.is_some() => (row.server, row.is_waiting) = (Some(server), false),
             _ => self.breaks(format!("client {client:?} was lent a server that it does not want")),

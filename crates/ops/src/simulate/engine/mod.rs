@@ -8,6 +8,7 @@ mod applications;
 mod clock;
 mod conservation;
 mod happenings;
+mod loans;
 mod outcome;
 mod quota;
 mod run;
@@ -17,6 +18,7 @@ mod tests;
 mod traffic;
 mod upstream;
 
+pub(crate) use loans::{LoanBook, run_with_loans};
 pub(crate) use outcome::{GroupOutcome, Outcome, TenantOutcome, seconds_at};
 pub(crate) use run::run;
 pub(crate) use tally::{CLOSED, Counts, OPENED, Refused, ServerCounts, Times};

@@ -11,6 +11,7 @@ use rand_distr::weighted::WeightedAliasIndex;
 
 use super::applications::{Client, Process};
 use super::clock::{Clock, Next};
+use super::loans::Loan;
 use super::outcome::Outcome;
 use super::quota::Quota;
 use super::tally::{Areas, Counts, GroupTimes, ServerCounts, Slice, Times};
@@ -80,6 +81,11 @@ pub(super) struct Run<'a> {
     pub(super) database_peak: Vec<u32>,
     pub(super) database_servers: Vec<u32>,
     pub(super) broken: Vec<String>,
+    /// The loans that are over, if they are written down.
+    pub(super) loans: Option<Vec<Loan>>,
+    /// Since when no more are written down, because there are too many.
+    pub(super) loans_until: Option<u64>,
+    pub(super) clients_peak: u32,
     /// What was counted when the warm-up ended.
     pub(super) before: Option<Before>,
 }
@@ -131,7 +137,7 @@ pub(super) struct PoolRow {
 }
 
 impl<'a> Run<'a> {
-    fn new(spec: &'a Spec, seed: u64) -> Self {
+    pub(super) fn new(spec: &'a Spec, seed: u64) -> Self {
         let mut run = Self {
             spec,
             now: 0,
@@ -166,6 +172,9 @@ impl<'a> Run<'a> {
             database_peak: vec![0; spec.databases.len()],
             database_servers: vec![0; spec.databases.len()],
             broken: Vec::new(),
+            loans: None,
+            loans_until: None,
+            clients_peak: 0,
             before: None,
         };
         run.set_up();
@@ -222,7 +231,7 @@ impl<'a> Run<'a> {
     }
 
     /// When something happens next.
-    fn next_at(&self) -> Option<u64> {
+    pub(super) fn next_at(&self) -> Option<u64> {
         let deadline = self.pools.next_deadline().map(|deadline| deadline.0.max(self.now));
         match (self.clock.next_at(), deadline) {
             (Some(planned), Some(deadline)) => Some(planned.min(deadline)),
@@ -231,7 +240,7 @@ impl<'a> Run<'a> {
     }
 
     /// What happens at this time, which is the next one.
-    fn step(&mut self, at: u64) {
+    pub(super) fn step(&mut self, at: u64) {
         self.now = at;
         self.areas.advance(at);
         if self.pools.next_deadline().is_some_and(|deadline| deadline.0 <= at) {
@@ -386,7 +395,7 @@ impl<'a> Run<'a> {
 }
 
 /// A run is asked whether it goes on some hundred times a second.
-const STEPS_BETWEEN_LOOKS: u64 = 1 << 15;
+pub(super) const STEPS_BETWEEN_LOOKS: u64 = 1 << 15;
 /// Clients of the pooler at once; one more is refused.
 const CLIENTS_MAX: u32 = 2_000_000;
 /// As many parts of a run as batches need that are made twice as long a few times.

@@ -7,6 +7,7 @@ use base::{Key, Time};
 use pool::{Command, Event, Failure, Fingerprint, PoolKey, Refusal, Return, ServerKey};
 
 use super::clock::Next;
+use super::loans::{LOANS_MAX, Loan};
 use super::run::Run;
 use super::tally::{LOST, OPENED, Refused, closed_place};
 
@@ -147,11 +148,24 @@ impl Run<'_> {
     pub(super) fn give_back(&mut self, server: ServerKey) {
         let (now, fingerprint) = (Time(self.now), Fingerprint::default());
         self.areas.now.lent -= 1;
+        self.note_loan(server);
         self.set_idle(server);
         if let Some((client, _)) = self.pools.pass_on(now, server, fingerprint) {
             self.lent(client, server);
         } else if !self.pools.take_back(now, server, fingerprint) {
             self.handle(Event::Returned { server, as_: Return::Clean, fingerprint });
+        }
+    }
+
+    /// Writes down a loan that is over, if loans are written down.
+    fn note_loan(&mut self, server: ServerKey) {
+        let Some(row) = self.servers.get(server.index as usize).filter(|row| row.key == server) else { return };
+        let loan = Loan { pool: row.pool.index, at: row.since, held: self.now - row.since };
+        let Some(loans) = self.loans.as_mut().filter(|_| loan.at >= self.spec.warm_up) else { return };
+        if loans.len() < LOANS_MAX {
+            loans.push(loan);
+        } else {
+            self.loans_until.get_or_insert(self.now);
         }
     }
 

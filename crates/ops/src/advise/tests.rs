@@ -1,0 +1,132 @@
+//! Advice against truths: queueing theory, a server of known processors, Mattermost's knee.
+
+use std::ffi::OsString;
+
+use super::candidates::Verdict;
+use super::course::of_spec;
+use super::options::AdviseOptions;
+use super::terms::Terms;
+use super::{Advice, words};
+use crate::simulate::{Spec, SpecSource, knee_of, spec_of_text};
+use crate::theory::mmc::Mmc;
+use crate::trial::Interrupt;
+
+fn terms(words: &[&str]) -> Terms {
+    let all = ["--preset", "any"].iter().chain(words).map(OsString::from);
+    AdviseOptions::parse(all).expect("options").terms
+}
+
+fn advice(spec: &Spec, words: &[&str]) -> Advice {
+    of_spec(spec, &terms(words), false, &Interrupt::listen().expect("signals")).expect("it is not ended early")
+}
+
+fn spec(text: &str) -> Spec {
+    spec_of_text(text).unwrap_or_else(|why| panic!("{why}")).1
+}
+
+/// Poisson arrivals, exponential service of 20 ms.
+fn queue(load: f64, seconds: u32) -> Spec {
+    spec(&format!(
+        "duration = {seconds}\nwarm_up = 10\n[server]\nround_trip = 0\n\
+         [[databases]]\nname = \"db\"\n[[databases.tenants]]\nname = \"app\"\nroles = \"shared\"\narrivals = {{ poisson = {} }}\n\
+         [[databases.tenants.transactions]]\nservice = {{ exponential = \"20 ms\" }}\n",
+        load / 0.02
+    ))
+}
+
+#[test]
+fn a_queue_gets_the_servers_that_theory_gives_it() {
+    for (load, slo) in [(0.5, 100), (3.2, 400), (3.2, 100), (12.0, 200), (40.0, 100)] {
+        let advice = advice(&queue(load, (40_000.0 / (load / 0.02)) as u32), &["--slo", &slo.to_string()]);
+        let theory = Mmc::servers_min(load / 0.02, 0.02, 0.99, f64::from(slo) / 1e3 * 0.25).expect("there is one");
+        let chosen = advice.sizes.pools[0].verdict.value().expect("a size");
+        assert!((chosen - f64::from(theory)).abs() <= 1.0, "load {load}, {slo} ms: {chosen} and {theory}");
+        assert!(!advice.is_impossible(), "{}", words::text(&advice));
+    }
+}
+
+#[test]
+fn with_replicas_each_process_gets_the_servers_for_its_share() {
+    let advice = advice(&queue(12.0, 60), &["--slo", "200", "--replicas", "3", "--growth", "50"]);
+    let theory = Mmc::servers_min(12.0 * 1.5 / 3.0 / 0.02, 0.02, 0.99, 0.05).expect("there is one");
+    let chosen = advice.sizes.pools[0].verdict.value().expect("a size");
+    assert!((chosen - f64::from(theory)).abs() <= 1.0, "{chosen} and {theory}");
+    assert_eq!(advice.sizes.total.verdict.value(), Some(3.0 * chosen));
+}
+
+#[test]
+fn too_few_transactions_give_no_size_but_what_is_needed() {
+    let advice = advice(&queue(0.01, 60), &["--slo", "200"]);
+    assert!(advice.is_unknown());
+    let Verdict::NotConcluded { needs } = &advice.sizes.pools[0].verdict else { panic!("{advice:?}") };
+    assert!(needs.contains("1,000 transactions") && needs.contains("s more"), "{needs}");
+}
+
+#[test]
+fn a_need_above_a_harm_is_no_size_at_all() {
+    let advice = advice(&queue(12.0, 60), &["--slo", "60", "--max-connections", "10"]);
+    let Verdict::NoSizeWorks { floor, ceiling, least_bad, remedies, ceiling_by, .. } = &advice.sizes.pools[0].verdict
+    else {
+        panic!("{}", words::text(&advice));
+    };
+    assert!(*floor > 12.0 && *ceiling == 7.0 && *least_bad == 7.0 && *ceiling_by == "max_connections", "{advice:?}");
+    // Nothing else moves it so far as half of the traffic, or twice the server.
+    assert!(["split", "bigger server"].contains(&remedies[0].what), "{remedies:?}");
+    assert!(remedies.windows(2).all(|pair| pair[0].closes >= pair[1].closes), "{remedies:?}");
+    let text = words::text(&advice);
+    assert!(
+        text.contains("no size works:") && text.contains("capacity problem") && text.contains("until then: 7"),
+        "{text}"
+    );
+    assert!(advice.is_impossible());
+}
+
+/// Sizes that were tried beside the recommended ones: what is lost at most, of all transactions or of those within the SLO.
+fn regret(spec: &Spec, words: &[&str]) -> (f64, String) {
+    let advice = of_spec(spec, &terms(words), true, &Interrupt::listen().expect("signals")).expect("not ended early");
+    (advice.check.as_ref().expect("it was asked for").regret, words::text(&advice))
+}
+
+#[test]
+fn a_server_of_known_processors_gets_as_many() {
+    for cores in [2.0, 4.0] {
+        // A closed loop that always wants more: only processors bound it, and more at once lose a little.
+        let spec = spec(&format!(
+            "duration = 30\nwarm_up = 5\n[pooler]\nquery_wait_timeout = 0\n[server]\nround_trip = 0\ncores = {cores}\n\
+             contention = {{ alpha = 0, beta = 0.0005 }}\n[[databases]]\nname = \"db\"\n[[databases.tenants]]\nroles = \"shared\"\n\
+             arrivals = {{ users = 40, think = \"10 ms\" }}\n\
+             [[databases.tenants.transactions]]\nservice = {{ exponential = \"10 ms\" }}\n"
+        ));
+        let advice =
+            of_spec(&spec, &terms(&[]), true, &Interrupt::listen().expect("signals")).expect("not ended early");
+        let chosen = advice.sizes.pools[0].verdict.value().expect("a size");
+        assert!((cores..=2.0 * cores + 1.0).contains(&chosen), "{}", words::text(&advice));
+        let regret = advice.check.as_ref().expect("it was asked for").regret;
+        assert!(regret <= 0.03, "{}", words::text(&advice));
+        assert!(advice.is_impossible(), "more is wanted than processors do");
+    }
+}
+
+fn preset(name: &str, values: &[(&str, &str)]) -> Spec {
+    let values: Vec<_> = values.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect();
+    crate::simulate::spec_of(&SpecSource::Preset(name.to_owned()), &values).unwrap_or_else(|why| panic!("{why}")).1
+}
+
+#[test]
+fn mattermosts_tenants_get_the_servers_of_the_knee() {
+    let values = [("duration", "4 min"), ("warm_up", "1 min"), ("behaviour", "trunkline"), ("replications", "2")];
+    let advice = advice(&preset("mattermost-2021-tuned", &values), &[]);
+    let total = advice.sizes.databases[0].verdict.value().expect("a total");
+    let knee = knee_of("mattermost-2021-tuned", &values, "conns_per_tenant=1.5,1.75,2").expect("there is one");
+    let (low, high) = (knee.low * 12.0 - 1.0, knee.high * 12.0 + 1.0);
+    assert!((low..=high).contains(&total), "{total} and {knee:?}: {}", words::text(&advice));
+}
+
+#[test]
+fn little_is_lost_by_not_having_the_best_size() {
+    let short = [("duration", "30 s"), ("warm_up", "5 s"), ("events", "[]")];
+    for (name, slo) in [("gitlab", "100"), ("noisy-neighbour", "100"), ("storm", "200")] {
+        let (regret, text) = regret(&preset(name, &short), &["--slo", slo]);
+        assert!(regret <= 0.05, "{name}: {text}");
+    }
+}

@@ -4,11 +4,12 @@
 //! Not here: the advice (`advise`), exit statuses of a wrong command line (crate `trunkline`).
 
 use std::fmt;
+use std::io::{ErrorKind, Write as _};
 
 use super::options::{AdviseOptions, Format, Source};
 use super::rehearsal::{Never, Stage};
 use super::terms::Terms;
-use super::{Advice, advise, words};
+use super::{Advice, advise, formats, words};
 use crate::facts::{self, Demand, Facts};
 use crate::simulate::{SimulateError, Spec, SpecSource, demand_of, spec_of};
 use crate::trial::Interrupt;
@@ -53,7 +54,14 @@ pub fn run(options: &AdviseOptions) -> Result<u8, AdviseError> {
     };
     let Some(mut advice) = advice.filter(|_| !interrupt.is_raised()) else { return Ok(ENDED_EARLY) };
     advice.present = present.unwrap_or_default();
-    print!("{}", shown(&advice, options));
+    let text = shown(&advice, options)?;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // A reader that has gone, such as `head`, is no failure.
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            return Err(AdviseError::Failed(format!("cannot write: {why}")));
+        }
+        _ => {}
+    }
     Ok(match (advice.is_unknown(), advice.is_impossible()) {
         (true, _) => TOO_LITTLE,
         (false, true) => NO_SIZE_WORKS,
@@ -61,10 +69,23 @@ pub fn run(options: &AdviseOptions) -> Result<u8, AdviseError> {
     })
 }
 
-fn shown(advice: &Advice, options: &AdviseOptions) -> String {
-    match options.format {
+fn shown(advice: &Advice, options: &AdviseOptions) -> Result<String, AdviseError> {
+    let diff = || -> Result<String, AdviseError> {
+        options.config.as_deref().map_or(Ok(String::new()), |path| {
+            let bytes = facts::read(path).map_err(|why| AdviseError::Failed(format!("{path}: {why}")))?;
+            Ok(formats::diff(path, &String::from_utf8_lossy(&bytes), &advice.plan()))
+        })
+    };
+    Ok(match options.format {
+        Format::Text if options.config.is_some() => {
+            let diff = diff()?;
+            words::text(advice) + if diff.is_empty() { "" } else { "\n" } + &diff
+        }
         Format::Text => words::text(advice),
-    }
+        Format::Json => formats::json(advice),
+        Format::Helm => formats::helm(advice, options.terms.replicas),
+        Format::Diff => diff()?,
+    })
 }
 
 /// The advice for a spec; `None` if it was ended early.
@@ -118,7 +139,7 @@ fn nothing() -> Demand {
 }
 
 /// What a configuration amounts to, in lines.
-fn present(path: &str, terms: &Terms) -> Result<Vec<String>, AdviseError> {
+pub(super) fn present(path: &str, terms: &Terms) -> Result<Vec<String>, AdviseError> {
     let mut facts = Facts::default();
     facts::read_ini(path, &|name| facts::read(name), None, &mut facts)
         .map_err(|why| AdviseError::Failed(format!("{path}: {why}")))?;

@@ -6,6 +6,7 @@
 mod candidates;
 mod ceilings;
 mod course;
+mod formats;
 mod need;
 mod options;
 mod plan;

@@ -38,6 +38,12 @@ pub(super) enum Format {
     /// For a person at a terminal.
     #[default]
     Text,
+    /// For a program.
+    Json,
+    /// Values for a chart.
+    Helm,
+    /// What changes in the configuration.
+    Diff,
 }
 
 /// An option that says what no measurement tells.
@@ -86,7 +92,10 @@ fn read(mut parser: Parser) -> Result<AdviseOptions, String> {
             Arg::Long("format") => {
                 options.format = match text(&mut parser)?.as_str() {
                     "text" => Format::Text,
-                    other => return Err(format!("--format \"{other}\": text is wanted")),
+                    "json" => Format::Json,
+                    "helm" => Format::Helm,
+                    "diff" => Format::Diff,
+                    other => return Err(format!("--format \"{other}\": text, json, helm or diff is wanted")),
                 }
             }
             Arg::Long("apply-check") => options.is_checked = true,
@@ -101,6 +110,9 @@ fn read(mut parser: Parser) -> Result<AdviseOptions, String> {
             }
             other => return Err(said(other.unexpected())),
         }
+    }
+    if options.format == Format::Diff && options.config.is_none() {
+        return Err("--format diff needs --config FILE".to_owned());
     }
     match options.sources.len() {
         0 if options.config.is_none() => Err(format!("a source of demand is wanted: {SOURCES}")),
@@ -229,8 +241,8 @@ Where the demand comes from:
   --set PATH=VALUE               replace a value of the spec
 
 Options:
-  --config FILE                  the pooler's configuration now, Trunkline's or PgBouncer's: its totals
-  --format text                  how to print the advice (text)
+  --config FILE                  the pooler's configuration now, Trunkline's or PgBouncer's: its totals, and what would change in it
+  --format FORMAT                text, json, helm (values for a chart) or diff (of --config FILE) (text)
   --apply-check                  of a simulation: try sizes around the recommended ones, too, and show what is lost by not
                                  having the best of them
   -h, --help                     show this help
@@ -274,6 +286,7 @@ mod tests {
             (&["--preset", "a", "--wait-share", "2"], "SHARE is wanted"),
             (&["--preset", "a", "--format", "pdf"], "is wanted"),
             (&["--preset", "a", "--set", "b"], "PATH=VALUE"),
+            (&["--preset", "a", "--format", "diff"], "--config FILE"),
         ] {
             let why = parse(words).expect_err("a mistake");
             assert!(why.contains(part) && why.contains("advise --help"), "{why}");

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 
 use super::candidates::Verdict;
-use super::course::of_spec;
+use super::course::{of_spec, present};
 use super::options::AdviseOptions;
 use super::terms::Terms;
-use super::{Advice, words};
+use super::{Advice, formats, words};
 use crate::simulate::{Spec, SpecSource, knee_of, spec_of_text};
 use crate::theory::mmc::Mmc;
 use crate::trial::Interrupt;
@@ -129,4 +129,40 @@ fn little_is_lost_by_not_having_the_best_size() {
         let (regret, text) = regret(&preset(name, &short), &["--slo", slo]);
         assert!(regret <= 0.05, "{name}: {text}");
     }
+}
+
+#[test]
+fn a_program_finds_the_schema_every_bound_and_the_plan() {
+    let advice = advice(&queue(3.2, 60), &["--slo", "400"]);
+    let json: serde_json::Value = serde_json::from_str(&formats::json(&advice)).expect("JSON");
+    assert_eq!((&json["schema"], &json["version"]), (&"trunkline.advice".into(), &1.into()));
+    assert_eq!(json["pools"][0]["setting"], "pool_size");
+    assert_eq!(json["pools"][0]["verdict"], "chosen");
+    assert_eq!(json["plan"]["databases"]["db"]["pool_size"], json["pools"][0]["value"].as_f64().expect("n") as u64);
+    let helm = formats::helm(&advice, Some(3.0));
+    assert!(helm.contains("replicas: 3\n") && helm.contains("    \"db\":\n      pool_size: "), "{helm}");
+}
+
+/// CERN's file as it was first, and after it was tuned.
+#[test]
+fn cerns_totals_are_336_and_474_and_900_cannot_bind() {
+    let folder = std::env::temp_dir().join(format!("trunkline-advise-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("cern.ini");
+    for (minimum, size, total, reach) in [(21, 94, 336, 112), (100, 140, 474, 158)] {
+        let text = format!(
+            "[databases]\ngitlab = host=db.cern.example port=6600\n[pgbouncer]\npool_mode = transaction\nmin_pool_size = {minimum}\n\
+             default_pool_size = {size}\nreserve_pool_size = 18\nreserve_pool_timeout = 2\nmax_db_connections = 900\n"
+        );
+        std::fs::write(&path, text).expect("written");
+        let lines = present(path.to_str().expect("UTF-8"), &terms(&["--replicas", "3"])).expect("read").join("\n");
+        for part in [
+            format!("3 x (pool_size {size} + reserve_pool_size 18) = {total} connections"),
+            format!("max_db_connections 900 cannot bind with one user: {size} + 18 = {reach} is the most"),
+            format!("all databases, with one user each: {total} connections"),
+        ] {
+            assert!(lines.contains(&part), "{part} is not in:\n{lines}");
+        }
+    }
+    std::fs::remove_dir_all(folder).expect("removed");
 }

@@ -5,11 +5,12 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
+use std::time::Duration;
 
 use super::options::{AdviseOptions, Format, Source};
 use super::rehearsal::{Never, Stage};
 use super::terms::Terms;
-use super::{Advice, advise, formats, words};
+use super::{Advice, advise, formats, sources, words};
 use crate::facts::{self, Demand, Facts};
 use crate::simulate::{SimulateError, Spec, SpecSource, demand_of, spec_of};
 use crate::trial::Interrupt;
@@ -48,9 +49,24 @@ impl From<SimulateError> for AdviseError {
 pub fn run(options: &AdviseOptions) -> Result<u8, AdviseError> {
     let interrupt = Interrupt::listen().map_err(|why| AdviseError::Failed(why.to_string()))?;
     let present = options.config.as_deref().map(|path| present(path, &options.terms)).transpose()?;
+    let mut said = options.terms.clone();
+    if let Some(conninfo) = &options.server {
+        sources::of_server(conninfo, &mut said).map_err(|why| AdviseError::Failed(format!("--server: {why}")))?;
+    }
+    let interval = options.interval.unwrap_or(INTERVAL);
+    let observed = match options.sources.first() {
+        Some(Source::Simulation(_)) | None => Ok(None),
+        Some(Source::Metrics(names)) => sources::of_metrics(names, interval, &interrupt),
+        Some(Source::History(path)) => sources::of_history(path).map(Some),
+        Some(Source::Console(conninfo)) => {
+            sources::of_console(conninfo, interval, &interrupt).map_err(|why| format!("--pooler: {why}"))
+        }
+    };
+    let observed = observed.map_err(AdviseError::Failed)?;
     let advice = match options.sources.first() {
-        Some(Source::Simulation(source)) => simulated(source, options, &interrupt)?,
-        None => Some(advise(&nothing(), &options.terms, &Never)),
+        Some(Source::Simulation(source)) => simulated(source, options, &said, &interrupt)?,
+        None => Some(advise(&nothing(), &said, &Never)),
+        Some(_) => observed.map(|demand| advise(&demand, &said, &Never)),
     };
     let Some(mut advice) = advice.filter(|_| !interrupt.is_raised()) else { return Ok(ENDED_EARLY) };
     advice.present = present.unwrap_or_default();
@@ -92,10 +108,11 @@ fn shown(advice: &Advice, options: &AdviseOptions) -> Result<String, AdviseError
 fn simulated(
     source: &SpecSource,
     options: &AdviseOptions,
+    said: &Terms,
     interrupt: &Interrupt,
 ) -> Result<Option<Advice>, AdviseError> {
     let (_, spec) = spec_of(source, &options.values)?;
-    Ok(of_spec(&spec, &options.terms, options.is_checked, interrupt))
+    Ok(of_spec(&spec, said, options.is_checked, interrupt))
 }
 
 /// The advice for a spec, with the sizes around it tried if `is_checked`.
@@ -167,6 +184,8 @@ pub(super) fn present(path: &str, terms: &Terms) -> Result<Vec<String>, AdviseEr
     Ok(lines)
 }
 
+/// A minute, as dashboards have it.
+const INTERVAL: Duration = Duration::from_secs(60);
 const NO_SIZE_WORKS: u8 = 1;
 const ENDED_EARLY: u8 = 4;
 const TOO_LITTLE: u8 = 5;

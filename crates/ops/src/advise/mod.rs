@@ -12,6 +12,7 @@ mod options;
 mod plan;
 mod rehearsal;
 mod sizing;
+mod sources;
 mod terms;
 #[cfg(test)]
 mod tests;

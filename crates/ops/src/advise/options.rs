@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use lexopt::{Arg, Parser, ValueExt};
 
@@ -20,6 +21,10 @@ pub struct AdviseOptions {
     /// The configuration that is there now.
     pub(super) config: Option<String>,
     pub(super) terms: Terms,
+    /// A connection string of the PostgreSQL server.
+    pub(super) server: Option<String>,
+    /// For how long a pooler is observed.
+    pub(super) interval: Option<Duration>,
     pub(super) format: Format,
     /// Whether sizes around the recommended ones are tried, too.
     pub(super) is_checked: bool,
@@ -30,6 +35,12 @@ pub struct AdviseOptions {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     Simulation(SpecSource),
+    /// URLs or files of metrics, of the same pooler.
+    Metrics(Vec<String>),
+    /// A file.
+    History(String),
+    /// A connection string of a console.
+    Console(String),
 }
 
 /// How the advice is printed.
@@ -82,6 +93,22 @@ fn read(mut parser: Parser) -> Result<AdviseOptions, String> {
             Arg::Long("from-simulation") => {
                 options.sources.push(Source::Simulation(SpecSource::File(text(&mut parser)?)));
             }
+            Arg::Long("metrics") => {
+                let name = text(&mut parser)?;
+                match options.sources.last_mut() {
+                    Some(Source::Metrics(names)) => names.push(name),
+                    _ => options.sources.push(Source::Metrics(vec![name])),
+                }
+            }
+            Arg::Long("history") => options.sources.push(Source::History(text(&mut parser)?)),
+            Arg::Long("pooler") => options.sources.push(Source::Console(text(&mut parser)?)),
+            Arg::Long("server") => options.server = Some(text(&mut parser)?),
+            Arg::Long("interval") => {
+                let written = text(&mut parser)?;
+                let seconds = positive(&written).filter(|seconds| (0.1..=86_400.0).contains(seconds));
+                let wrong = || format!("--interval \"{written}\": 0.1 to 86400 seconds are wanted");
+                options.interval = Some(Duration::from_secs_f64(seconds.ok_or_else(wrong)?));
+            }
             Arg::Long("set") => {
                 let written = text(&mut parser)?;
                 let pair =
@@ -111,6 +138,10 @@ fn read(mut parser: Parser) -> Result<AdviseOptions, String> {
             other => return Err(said(other.unexpected())),
         }
     }
+    let is_simulated = matches!(options.sources.first(), None | Some(Source::Simulation(_)));
+    if options.is_checked && !is_simulated {
+        return Err("--apply-check needs a simulation".to_owned());
+    }
     if options.format == Format::Diff && options.config.is_none() {
         return Err("--format diff needs --config FILE".to_owned());
     }
@@ -121,10 +152,24 @@ fn read(mut parser: Parser) -> Result<AdviseOptions, String> {
     }
 }
 
-const SOURCES: &str = "--from-simulation FILE or --preset NAME";
+const SOURCES: &str = "--metrics URL, --pooler CONNINFO, --history FILE, --from-simulation FILE or --preset NAME";
 
 fn unknown(name: &str) -> String {
-    let others = ["preset", "from-simulation", "set", "config", "format", "huge-pages", "apply-check", "help"];
+    let others = [
+        "metrics",
+        "pooler",
+        "history",
+        "server",
+        "interval",
+        "preset",
+        "from-simulation",
+        "set",
+        "config",
+        "format",
+        "huge-pages",
+        "apply-check",
+        "help",
+    ];
     let names = TERMS.iter().map(|option| option.name).chain(others);
     let advice = config::nearest(name, names).map_or(String::new(), |name| format!("; did you mean --{name}?"));
     format!("there is no option --{name}{advice}")
@@ -231,17 +276,26 @@ trunkline advise recommends sizes for pools, and shows all that led to them: eve
 with its value, the measurement that it comes from and its formula. It says \"no size works\" if a need is above a harm.
 
 Usage:
+  trunkline advise [OPTION]... --metrics URL
+  trunkline advise [OPTION]... --pooler CONNINFO
+  trunkline advise [OPTION]... --history FILE
   trunkline advise [OPTION]... --from-simulation SPEC_FILE
   trunkline advise [OPTION]... --preset NAME
   trunkline advise [OPTION]... --config FILE
 
 Where the demand comes from:
+  --metrics URL|FILE             a Trunkline's /metrics: a URL is asked twice; a file has scrapes, each behind a line \"# SECONDS\";
+                                 files without such a line are scrapes of the time at which they were written
+  --pooler CONNINFO              a console, PgBouncer's or Trunkline's: SHOW STATS and SHOW POOLS, every second (approximate)
+  --history FILE                 a history of such a console, as psql prints it, each reading behind a line \"# SECONDS\" (approximate)
+  --interval SECONDS             for how long a pooler is observed (60)
   --from-simulation FILE         a spec of trunkline simulate, which is simulated without limits
   --preset NAME                  a spec that is built in (trunkline simulate --presets lists all)
   --set PATH=VALUE               replace a value of the spec
 
 Options:
   --config FILE                  the pooler's configuration now, Trunkline's or PgBouncer's: its totals, and what would change in it
+  --server CONNINFO              PostgreSQL: its max_connections, reserved connections, shared_buffers, work_mem and huge pages
   --format FORMAT                text, json, helm (values for a chart) or diff (of --config FILE) (text)
   --apply-check                  of a simulation: try sizes around the recommended ones, too, and show what is lost by not
                                  having the best of them
@@ -273,6 +327,8 @@ mod tests {
         assert!(terms.has_huge_pages && terms.cores.is_none());
         assert!(parse(&["-h"]).expect("help").wants_help());
         assert!(parse(&["--config", "a.ini"]).is_ok());
+        let two = parse(&["--metrics", "a", "--metrics", "b"]).expect("options").sources;
+        assert_eq!(two, [Source::Metrics(["a", "b"].map(str::to_owned).to_vec())]);
     }
 
     #[test]
@@ -287,6 +343,8 @@ mod tests {
             (&["--preset", "a", "--format", "pdf"], "is wanted"),
             (&["--preset", "a", "--set", "b"], "PATH=VALUE"),
             (&["--preset", "a", "--format", "diff"], "--config FILE"),
+            (&["--history", "a", "--apply-check"], "needs a simulation"),
+            (&["--metrics", "a", "--interval", "0"], "0.1 to 86400"),
         ] {
             let why = parse(words).expect_err("a mistake");
             assert!(why.contains(part) && why.contains("advise --help"), "{why}");

@@ -7,6 +7,7 @@ use super::course::{of_spec, present};
 use super::options::AdviseOptions;
 use super::terms::Terms;
 use super::{Advice, formats, words};
+use crate::facts;
 use crate::simulate::{Spec, SpecSource, knee_of, spec_of_text};
 use crate::theory::mmc::Mmc;
 use crate::trial::Interrupt;
@@ -165,4 +166,29 @@ fn cerns_totals_are_336_and_474_and_900_cannot_bind() {
         }
     }
     std::fs::remove_dir_all(folder).expect("removed");
+}
+
+/// A history of a pooler in which 160 transactions a second take 20 ms each, as an operator would have written it.
+#[test]
+fn a_history_of_sums_gives_what_theory_gives_for_them() {
+    let mut text = String::new();
+    for reading in 0..31 {
+        let (at, count) = (reading * 10, reading * 1600);
+        text += &format!(
+            "# {at}\ndatabase,total_xact_count,total_xact_time\napp,{count},{}\ndatabase,user,cl_active,cl_waiting,sv_active\n\
+             app,me,40,0,3\n",
+            count * 20_000
+        );
+    }
+    let demand = facts::demand_of_history(&facts::parse_history(&text).expect("a history"), "x").expect("a demand");
+    let advice = super::advise(&demand, &terms(&["--slo", "400", "--replicas", "2"]), &super::rehearsal::Never);
+    let theory = Mmc::servers_min(160.0, 0.02, 0.99, 0.1).map(f64::from);
+    assert_eq!(advice.sizes.pools[0].verdict.value(), theory);
+    // Each process has a history of its own, and the server bears both.
+    assert_eq!(advice.sizes.total.verdict.value(), theory.map(|one| one * 2.0));
+    let page = words::text(&advice);
+    assert!(
+        page.contains("(approximate)") && page.contains("about") && page.contains("approximate: SHOW STATS"),
+        "{page}"
+    );
 }

@@ -1,0 +1,251 @@
+//! Facts of a history of a console's `SHOW STATS` and `SHOW POOLS`, PgBouncer's or ours, as psql prints them.
+//!
+//! Always true: what was asked between two readings is the difference of their counters; a counter that fell was a restart, and counts from 0.
+//! Everything is derived: a reading every few seconds sees few of the moments at which demand is highest.
+//! Not here: reading the file or asking a console (`advise::sources`).
+
+use std::collections::BTreeMap;
+
+use super::{Demand, Hold, Origin, PoolDemand};
+
+/// One reading of a console.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Reading {
+    /// Seconds since any origin.
+    pub(crate) at: f64,
+    /// Of each database: transactions, and the microseconds that servers spent in them.
+    stats: BTreeMap<String, (f64, f64)>,
+    /// Of each database and user: servers at work, clients that wait, clients, and the longest wait in seconds.
+    pools: BTreeMap<(String, String), [f64; 4]>,
+}
+
+impl Reading {
+    pub(crate) fn new(at: f64) -> Self {
+        Self { at, ..Self::default() }
+    }
+
+    /// Takes a row of `SHOW STATS` or `SHOW POOLS`, by the names of its columns. Other rows are ignored.
+    pub(crate) fn take(&mut self, columns: &[String], cells: &[String]) {
+        let cell = |name: &str| columns.iter().position(|column| column == name).and_then(|place| cells.get(place));
+        let number =
+            |name: &str| cell(name).and_then(|text| text.parse::<f64>().ok()).filter(|value| value.is_finite());
+        let Some(database) = cell("database").filter(|name| *name != "pgbouncer") else { return };
+        if let (Some(count), Some(time)) = (number("total_xact_count"), number("total_xact_time")) {
+            self.stats.insert(database.clone(), (count, time));
+        } else if let (Some(user), Some(active)) = (cell("user"), number("sv_active")) {
+            let waiting = number("cl_waiting").unwrap_or(0.0);
+            let clients = number("cl_active").unwrap_or(0.0) + waiting;
+            let longest = number("maxwait").unwrap_or(0.0) + number("maxwait_us").unwrap_or(0.0) / 1e6;
+            self.pools.insert((database.clone(), user.clone()), [active, waiting, clients, longest]);
+        }
+    }
+}
+
+/// Reads a history: a line `# SECONDS` begins a reading, then come tables as `psql --csv` or psql prints them.
+///
+/// # Errors
+/// The text is no history; the error is for a person.
+pub(crate) fn parse_history(text: &str) -> Result<Vec<Reading>, String> {
+    let mut readings: Vec<Reading> = Vec::new();
+    let mut columns: Vec<String> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_end();
+        if let Some(time) = line.strip_prefix('#') {
+            let at = time_of(time).ok_or_else(|| format!("line {}: \"# SECONDS\" is wanted", number + 1))?;
+            if readings.len() >= READINGS_MAX {
+                return Err(format!("more than {READINGS_MAX} readings"));
+            }
+            if readings.last().is_some_and(|last| at < last.at) {
+                return Err(format!("line {}: the time goes back", number + 1));
+            }
+            readings.push(Reading::new(at));
+            columns.clear();
+            continue;
+        }
+        if line.trim().is_empty() || line.starts_with('(') || line.trim_start().starts_with("--") {
+            continue;
+        }
+        let cells = cells(line);
+        if cells.first().is_some_and(|first| first == "database") {
+            columns = cells;
+            continue;
+        }
+        if columns.is_empty() {
+            return Err(format!("line {}: a row without the names of its columns", number + 1));
+        }
+        let Some(reading) = readings.last_mut() else {
+            return Err(format!("line {}: \"# SECONDS\" is wanted before the first table", number + 1));
+        };
+        reading.take(&columns, &cells);
+    }
+    Ok(readings)
+}
+
+/// The time of a mark: seconds.
+pub(crate) fn time_of(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|at: &f64| at.is_finite() && *at >= 0.0)
+}
+
+/// The cells of a line, separated by `|` with spaces around, or by commas with quotes.
+fn cells(line: &str) -> Vec<String> {
+    if line.contains('|') {
+        return line.split('|').map(|cell| cell.trim().to_owned()).collect();
+    }
+    let (mut cells, mut cell, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if is_quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                cell.push('"');
+            }
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => cells.push(std::mem::take(&mut cell)),
+            other => cell.push(other),
+        }
+    }
+    cells.push(cell);
+    cells
+}
+
+/// What was asked between the first reading and the last one.
+///
+/// # Errors
+/// There are too few readings.
+pub(crate) fn demand_of_history(readings: &[Reading], source: &str) -> Result<Demand, String> {
+    let ([first, .., last], true) = (readings, readings.len() >= 2) else {
+        return Err(format!("{source}: two readings are needed, with time between them; there is {}", readings.len()));
+    };
+    let seconds = last.at - first.at;
+    if seconds <= 0.0 {
+        return Err(format!("{source}: no time passed between the first reading and the last one"));
+    }
+    let mut grown: BTreeMap<&String, (f64, f64)> = BTreeMap::new();
+    for pair in readings.windows(2) {
+        for (database, (count, time)) in &pair[1].stats {
+            let (before, before_time) = pair[0].stats.get(database).copied().unwrap_or((*count, *time));
+            let sums = grown.entry(database).or_default();
+            let is_restarted = *count < before;
+            sums.0 += if is_restarted { *count } else { count - before };
+            sums.1 += if is_restarted { *time } else { (time - before_time).max(0.0) };
+        }
+    }
+    let mut pools = Vec::new();
+    for (database, (count, time)) in grown {
+        if count < 1.0 {
+            continue;
+        }
+        let hold = Hold { mean: time / 1e6 / count, scv: 1.0 };
+        for (user, share, seen) in users(readings, database) {
+            pools.push(pool(database, user, count * share, seconds, hold, &seen));
+        }
+    }
+    let clients = readings.iter().map(|reading| reading.pools.values().map(|pool| pool[2]).sum::<f64>());
+    Ok(Demand {
+        origin: Origin::Derived(format!("{} readings of {source}", readings.len())),
+        pools,
+        seconds,
+        is_of_one_process: true,
+        computing: None,
+        clients_peak: Some(clients.fold(0.0, f64::max) as u32),
+        notes: vec![
+            "approximate: SHOW STATS has sums only. Demand is rate x hold time (Little), arrivals and hold times are taken as random, and \
+             the transactions of a database are divided among its users by their servers at work"
+                .to_owned(),
+        ],
+    })
+}
+
+/// The users of a database with their shares of its work, and what was seen of each: at work and waiting.
+fn users<'a>(readings: &'a [Reading], database: &str) -> Vec<(&'a str, f64, Vec<[f64; 4]>)> {
+    let mut seen: BTreeMap<&str, Vec<[f64; 4]>> = BTreeMap::new();
+    for reading in readings {
+        for ((of, user), figures) in &reading.pools {
+            if of == database {
+                seen.entry(user).or_default().push(*figures);
+            }
+        }
+    }
+    let work = |rows: &[[f64; 4]]| rows.iter().map(|row| row[0]).sum::<f64>();
+    let all: f64 = seen.values().map(|rows| work(rows)).sum();
+    if seen.is_empty() {
+        return vec![("", 1.0, Vec::new())];
+    }
+    let alike = 1.0 / seen.len() as f64;
+    seen.into_iter()
+        .map(|(user, rows)| (user, if all > 0.0 { work(&rows) / all } else { alike }, rows))
+        .filter(|(_, share, _)| *share > 0.0)
+        .collect()
+}
+
+fn pool(database: &str, user: &str, loans: f64, seconds: f64, hold: Hold, seen: &[[f64; 4]]) -> PoolDemand {
+    let mut wanted: Vec<u32> = seen.iter().map(|row| (row[0] + row[1]) as u32).collect();
+    wanted.sort_unstable();
+    // Half of the readings in which it was busy at all wanted at least as many.
+    let busy = &wanted[wanted.partition_point(|count| *count == 0)..];
+    PoolDemand {
+        database: database.to_owned(),
+        user: user.to_owned(),
+        loans: loans as u64,
+        rate: loans / seconds,
+        hold,
+        scv_of_arrivals: 1.0,
+        levels: None,
+        slots: Vec::new(),
+        recorded: Vec::new(),
+        quiet: (busy.len() >= READINGS_OF_QUIET).then(|| busy[busy.len() / 10]),
+        peak: wanted.last().copied(),
+        size: None,
+        wait_p99: None,
+    }
+}
+
+/// Four months of a reading every ten seconds.
+const READINGS_MAX: usize = 1_000_000;
+/// Fewer have no quiet time worth the name.
+const READINGS_OF_QUIET: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CSV: &str = "# 100\ndatabase,total_xact_count,total_xact_time\napp,1000,5000000\npgbouncer,9,9\n\
+        database,user,cl_active,cl_waiting,sv_active,maxwait\napp,\"a,b\",10,2,4,0\napp,c,3,0,1,0\n\
+        # 200\ndatabase,total_xact_count,total_xact_time\napp,16000,305000000\n\
+        database,user,cl_active,cl_waiting,sv_active,maxwait\napp,\"a,b\",12,0,2,0\napp,c,3,0,1,0\n";
+
+    #[test]
+    fn the_work_of_a_database_is_divided_among_its_users() {
+        let readings = parse_history(CSV).expect("a history");
+        let demand = demand_of_history(&readings, "x").expect("a demand");
+        let [first, second] = &demand.pools[..] else { panic!("{demand:?}") };
+        assert_eq!((first.user.as_str(), first.loans, first.peak), ("a,b", 11_250, Some(6)));
+        assert_eq!((second.user.as_str(), second.loans), ("c", 3_750));
+        // 150 a second of 20 ms each.
+        assert!((demand.load() - 3.0).abs() < 1e-9 && demand.clients_peak == Some(15), "{demand:?}");
+        assert!(demand.origin.is_approximate() && demand.is_of_one_process);
+    }
+
+    #[test]
+    fn what_psql_prints_by_itself_is_read_too() {
+        let table = "# 1\n database | total_xact_count | total_xact_time\n----------+-----+----\n app | 10 | 20\n(1 row)\n\n\
+            # 11\n database | total_xact_count | total_xact_time\n----------+-----+----\n app | 1010 | 5000020\n(1 row)\n";
+        let demand = demand_of_history(&parse_history(table).expect("a history"), "x").expect("a demand");
+        assert_eq!((demand.pools.len(), demand.pools[0].loans, demand.pools[0].name()), (1, 1000, "app".to_owned()));
+        assert!((demand.load() - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_no_history_is_refused_with_its_line() {
+        for (text, part) in [
+            ("database,total_xact_count\napp,1\n", "line 2: \"# SECONDS\""),
+            ("# now\n", "line 1"),
+            ("# 1\napp,1\n", "line 2: a row without"),
+            ("# 2\n# 1\n", "goes back"),
+        ] {
+            assert!(parse_history(text).expect_err("wrong").contains(part), "{text}");
+        }
+        let one = parse_history("# 1\n").expect("a reading");
+        assert!(demand_of_history(&one, "x").expect_err("one").contains("two readings"));
+    }
+}

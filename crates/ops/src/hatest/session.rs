@@ -169,7 +169,10 @@ impl Session {
         let Self { client, mut connection, .. } = self;
         // The driver sends Terminate when it has neither a client nor a request.
         drop(client);
-        let _ = timeout(END_TIME_MAX, &mut connection.0).await;
+        // Whoever has asked for the end of the connection has taken the outcome of its task.
+        if !connection.0.is_finished() {
+            let _ = timeout(END_TIME_MAX, &mut connection.0).await;
+        }
     }
 }
 

@@ -9,8 +9,8 @@ mod console;
 mod demand;
 mod file;
 mod haproxy;
-mod host;
 mod history;
+mod host;
 mod ini;
 mod kind;
 mod kubernetes;
@@ -26,10 +26,10 @@ pub(crate) use console::{CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Phases, Reco
 pub(crate) use demand::{Demand, Hold, Levels, Origin, PoolDemand};
 pub(crate) use file::{FILE_BYTES_MAX, read};
 pub(crate) use haproxy::{Proxied, read_haproxy};
+pub(crate) use history::{Reading, demand_of_history, parse_history, time_of};
 #[cfg(test)]
 pub(crate) use host::Processes;
 pub(crate) use host::{Host, pages_needed, processor_times};
-pub(crate) use history::{Reading, demand_of_history, parse_history, time_of};
 pub(crate) use ini::{pooler_of, read_ini};
 pub(crate) use kind::Kind;
 pub(crate) use kubernetes::{Workload, read_kubernetes};

@@ -1,5 +1,6 @@
 //! How the process is configured, started, reached, replaced and stopped.
 
+pub(crate) mod advise;
 pub(crate) mod called_off;
 pub(crate) mod doctor;
 pub(crate) mod files;

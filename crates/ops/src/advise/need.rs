@@ -8,7 +8,7 @@ use crate::facts::{Demand, Hold, Levels, PoolDemand};
 use crate::theory::heavy_traffic;
 use crate::theory::mmc::Mmc;
 use crate::theory::replay::{Arrival, waits};
-use crate::theory::staffing::poisson_quantile;
+use crate::theory::staffing::{poisson_quantile, square_root};
 
 /// Traffic to be served.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Traffic {
     /// How many are wanted at once for this share of the time; by Poisson's law if loans were not recorded.
     pub(crate) fn demand(&self, share: f64, change: Change) -> f64 {
         match self.recorded.is_empty() {
-            true => poisson_quantile(self.load(change), 1.0 - share) as f64,
+            true => demand_by_poisson(self.load(change), 1.0 - share),
             false => Levels::of(&self.changed(change)).quantile(share).map_or(0.0, f64::from),
         }
     }
@@ -138,6 +138,15 @@ impl Traffic {
             }
         }
         Some(high)
+    }
+}
+
+/// How many are wanted at once with at most this probability of more, if arrivals are random.
+pub(crate) fn demand_by_poisson(load: f64, overflow: f64) -> f64 {
+    // The exact quantile is for numbers that a PostgreSQL may have.
+    match load < f64::from(SERVERS_MAX) {
+        true => poisson_quantile(load, overflow) as f64,
+        false => square_root(load, overflow),
     }
 }
 

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use super::candidates::{Candidate, Decision, Remedy, Unit, connections, highest_floor};
 use super::ceilings::{Ceilings, of_server, of_work};
-use super::need::{Change, Traffic};
+use super::need::{Change, Traffic, demand_by_poisson};
 use super::rehearsal::Rehearsal;
 use super::terms::{EVICTIONS_MAX, LOANS_MIN, LOANS_OF_BOUND, Terms};
 use crate::facts::{Demand, PoolDemand};
 use crate::simulate::Performance;
 use crate::table::{count, short};
-use crate::theory::staffing::{poisson_quantile, square_root};
+use crate::theory::staffing::square_root;
 
 /// Sizes with what led to them.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,7 +41,8 @@ pub(crate) fn sizes(demand: &Demand, terms: &Terms, rehearsal: &dyn Rehearsal) -
     let (load, bound): (f64, f64) = (demand.load(), bounds.iter().sum());
     let rest = demand.pools.iter().zip(floors).zip(&bounds).map(|((pool, mut candidates), own)| {
         let others = (load - pool.load()) * change.rate;
-        candidates.extend(work.iter().map(|ceiling| less(ceiling, others, "that other pools use in the mean")));
+        let parts = work.iter().map(|ceiling| part(ceiling, terms.replicas()));
+        candidates.extend(parts.map(|ceiling| less(&ceiling, others, "that other pools use in the mean")));
         candidates.extend(open.list.iter().map(|ceiling| less(ceiling, bound - own, "that other pools need")));
         candidates.extend(references(pool, terms));
         let traffic = Traffic::of_pool(pool);
@@ -92,7 +93,7 @@ fn few(pool: &PoolDemand, change: Change) -> Candidate {
     let load = pool.load() * hidden * change.rate;
     Candidate::floor(
         "few transactions",
-        Some(poisson_quantile(load, 0.01) as f64),
+        Some(demand_by_poisson(load, 0.01)),
         "99 % quantile of Poisson's law for the mean demand and three deviations of its count",
         format!("{loans} transactions, too few for a percentile; a <= {}", short(load)),
     )
@@ -142,6 +143,16 @@ fn floors_of(traffic: &Traffic, terms: &Terms, change: Change) -> Vec<Candidate>
 
 const WAITS: &str = "the smallest k whose p99 wait is within its share of the SLO";
 
+/// The part of a ceiling that one of several processes has.
+fn part(ceiling: &Candidate, processes: f64) -> Candidate {
+    let mut own = ceiling.clone();
+    if let (true, Some(value)) = (processes > 1.0, ceiling.value) {
+        own.value = Some(value / processes);
+        own.measured = format!("({}) / {} processes", ceiling.measured, count(processes));
+    }
+    own
+}
+
 /// A ceiling of all pools without what others have of it.
 fn less(ceiling: &Candidate, others: f64, whose: &str) -> Candidate {
     let mut own = ceiling.clone();
@@ -176,7 +187,7 @@ fn references(pool: &PoolDemand, terms: &Terms) -> Vec<Candidate> {
 
 /// Servers at work, as if all pools were one: what processors and scalability allow.
 fn at_work(demand: &Demand, terms: &Terms, all: &Traffic, work: &[Candidate], change: Change) -> Decision {
-    let of_all = Change { rate: change.rate * processes(demand, terms), ..change };
+    let of_all = Change { rate: change.rate * terms.replicas(), ..change };
     let loans: u64 = demand.pools.iter().map(|pool| pool.loans).sum();
     let mut candidates = if loans < LOANS_MIN { Vec::new() } else { floors_of(all, terms, of_all) };
     candidates.extend(work.iter().cloned());
@@ -190,10 +201,6 @@ fn at_work(demand: &Demand, terms: &Terms, all: &Traffic, work: &[Candidate], ch
         candidates,
         verdict,
     }
-}
-
-fn processes(demand: &Demand, terms: &Terms) -> f64 {
-    if demand.is_of_one_process { 1.0 } else { terms.replicas() }
 }
 
 /// max_db_connections of each database, for one process.

@@ -186,9 +186,21 @@ fn a_history_of_sums_gives_what_theory_gives_for_them() {
     assert_eq!(advice.sizes.pools[0].verdict.value(), theory);
     // Each process has a history of its own, and the server bears both.
     assert_eq!(advice.sizes.total.verdict.value(), theory.map(|one| one * 2.0));
+    let both = Mmc::servers_min(320.0, 0.02, 0.99, 0.1).map(f64::from);
+    assert_eq!(advice.sizes.at_work.verdict.value(), both);
     let page = words::text(&advice);
     assert!(
         page.contains("(approximate)") && page.contains("about") && page.contains("approximate: SHOW STATS"),
         "{page}"
     );
+}
+
+#[test]
+fn counters_beyond_all_sense_give_no_size_and_take_no_time() {
+    let text = "# 0\ndatabase,total_xact_count,total_xact_time\napp,0,0\n# 1\ndatabase,total_xact_count,total_xact_time\napp,1e300,1e306\n";
+    let demand = facts::demand_of_history(&facts::parse_history(text).expect("a history"), "x").expect("a demand");
+    for words in [&["--slo", "400"][..], &[]] {
+        let advice = super::advise(&demand, &terms(words), &super::rehearsal::Never);
+        assert!(words::text(&advice).contains("pool_size of app"), "it is told");
+    }
 }

@@ -32,6 +32,9 @@ impl Scrape {
             }
             let (name, labels, value) =
                 sample(line).ok_or_else(|| format!("line {}: no sample of a metric", number + 1))?;
+            if !value.is_finite() {
+                continue;
+            }
             count += 1;
             if count > SAMPLES_MAX {
                 return Err(format!("more than {SAMPLES_MAX} samples"));

@@ -1,0 +1,110 @@
+//! `trunkline advise`: run as an operator runs it, on histories, specs and configurations of the disk, and on a console.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use tests::program::{Ended, run};
+use tests::runner::skip;
+use tests::wait::LIMIT;
+
+use crate::house::House;
+
+/// A history of 160 transactions a second that take 20 ms each.
+fn history(readings: u32) -> String {
+    let mut text = String::new();
+    for reading in 0..readings {
+        let (at, count) = (reading * 10, reading * 1600);
+        let _ = write!(
+            text,
+            "# {at}\ndatabase,total_xact_count,total_xact_time\napp,{count},{}\n\
+             database,user,cl_active,cl_waiting,sv_active\napp,me,40,0,3\n",
+            count * 20_000
+        );
+    }
+    text
+}
+
+pub(crate) fn advise_sizes_a_pool_by_a_history_and_changes_only_its_lines(house: &House) {
+    let Some(advise) = Advise::of(house) else { return };
+    let (history, ini) = (
+        advise.file("history.csv", &history(31)),
+        advise
+            .file("app.ini", "; kept\n[databases]\napp = host=db password=hunter2\n[pgbouncer]\nlisten_port = 6432\n"),
+    );
+    let words = ["--history", &history, "--slo", "400", "--cores", "8", "--computing", "80%", "--config", &ini];
+    let ended = advise.run(&words);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    for part in [
+        "(approximate)",
+        "pool_size of app/me: 5",
+        "<- binds",
+        "M/M/c",
+        "2 x cores + spindles",
+        "\n+app = host=db password",
+    ] {
+        assert!(ended.out.contains(part), "{part:?} is not in:\n{}", ended.out);
+    }
+    let diff = advise.run(&[&words[..], &["--format", "diff"]].concat());
+    let changed: Vec<&str> =
+        diff.out.lines().filter(|line| line.starts_with('-') && !line.starts_with("---")).collect();
+    assert_eq!(changed, ["-app = host=db password=hunter2"], "{diff:?}");
+    let full = advise.run(&[&words[..], &["--max-connections", "6"]].concat());
+    assert!(full.code() == 1 && full.out.contains("no size works: 5 are needed"), "{full:?}");
+}
+
+pub(crate) fn advise_sizes_a_pool_by_a_simulation_and_tries_it(house: &House) {
+    let Some(advise) = Advise::of(house) else { return };
+    let spec = advise.file(
+        "spec.toml",
+        "duration = \"2 min\"\n[server]\nround_trip = 0\n[[databases]]\nname = \"db\"\n[[databases.tenants]]\nroles = \"shared\"\n\
+         arrivals = { poisson = 160 }\n[[databases.tenants.transactions]]\nservice = { exponential = \"20 ms\" }\n",
+    );
+    let ended = advise.run(&["--from-simulation", &spec, "--slo", "400", "--apply-check", "--format", "json"]);
+    let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
+    assert_eq!(
+        (ended.code(), &json["schema"], &json["is_approximate"]),
+        (0, &"trunkline.advice".into(), &false.into())
+    );
+    // Theory says 5.
+    let size = json["plan"]["databases"]["db"]["pool_size"].as_u64().expect("a size");
+    assert!((4..=6).contains(&size), "{json:#}");
+    assert!(json["apply_check"]["regret"].as_f64().is_some_and(|regret| regret <= 0.05), "{json:#}");
+}
+
+pub(crate) fn advise_concludes_nothing_from_too_little(house: &House) {
+    let Some(advise) = Advise::of(house) else { return };
+    let pooler = house.pooler("app", &[]);
+    let console = format!("host=127.0.0.1 port={} user=admin", pooler.port());
+    let ended = advise.run(&["--pooler", &console, "--interval", "0.2"]);
+    assert!(ended.code() == 5 && ended.out.contains("too little was observed"), "{ended:?}");
+    let short = advise.file("short.csv", &history(1));
+    let ended = advise.run(&["--history", &short]);
+    assert!(ended.code() == 3 && ended.err.contains("two readings are needed"), "{ended:?}");
+    let ended = advise.run(&["--metrics", "http://127.0.0.1:1/metrics"]);
+    assert!(ended.code() == 3 && ended.err.contains("http://127.0.0.1:1/metrics"), "{ended:?}");
+    let ended = advise.run(&["--histroy", &short]);
+    assert!(ended.code() == 2 && ended.err.contains("did you mean --history?"), "{ended:?}");
+}
+
+struct Advise<'h>(&'h House);
+
+impl<'h> Advise<'h> {
+    fn of(house: &'h House) -> Option<Self> {
+        if !house.place.is_trunkline() {
+            skip("PgBouncer gives no advice");
+            return None;
+        }
+        Some(Self(house))
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.place.directory().join(name);
+        self.0.place.write(&path, text);
+        path.display().to_string()
+    }
+
+    fn run(&self, words: &[&str]) -> Ended {
+        let mut command = self.0.place.command(self.0.place.pooler(), "KILL");
+        run(command.arg("advise").args(words), LIMIT)
+    }
+}

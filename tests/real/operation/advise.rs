@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tests::program::{Ended, run};
+use tests::place::free_port;
+use tests::program::{Bench, Ended, pgbench, run};
 use tests::runner::skip;
 use tests::wait::LIMIT;
 
@@ -84,6 +85,32 @@ pub(crate) fn advise_concludes_nothing_from_too_little(house: &House) {
     assert!(ended.code() == 3 && ended.err.contains("http://127.0.0.1:1/metrics"), "{ended:?}");
     let ended = advise.run(&["--histroy", &short]);
     assert!(ended.code() == 2 && ended.err.contains("did you mean --history?"), "{ended:?}");
+}
+
+/// Four clients never have more than four servers, whoever observes them.
+pub(crate) fn advise_observes_a_pooler_at_work(house: &House) {
+    let Some(advise) = Advise::of(house) else { return };
+    let http = free_port();
+    let pooler = house.pooler("advised", &[&format!("http_port = {http}")]);
+    let mut command = pgbench(&pooler, "u", "advised");
+    let bench = Bench::start(command.args(["-c", "4", "-f", "/dev/stdin"]), "SELECT pg_sleep(0.002);\n");
+    pooler.await_pool("advised", "cl_active", "4");
+    let url = format!("http://127.0.0.1:{http}/metrics");
+    let console = format!("host=127.0.0.1 port={} user=admin", pooler.port());
+    let server = format!("host=127.0.0.1 port={} user=u dbname=advised", house.postgres.port());
+    for (source, name) in [("--metrics", url), ("--pooler", console)] {
+        let words = ["--interval", "1", "--slo", "100", "--server", &server, "--format", "json"];
+        let ended = advise.run(&[&[source, &name][..], &words].concat());
+        let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
+        assert_eq!((&json["pools"][0]["subject"], &json["is_approximate"]), (&"advised/u".into(), &true.into()));
+        let lent = json["observed"]["lent_mean"].as_f64().expect("a number");
+        assert!((0.5..=4.1).contains(&lent), "{source}: {json:#}");
+        let ceilings = json["total"]["candidates"].as_array().expect("candidates");
+        let slots = ceilings.iter().find(|one| one["name"] == "max_connections").expect("the server was asked");
+        assert!(slots["value"].as_f64().is_some_and(|slots| slots > 10.0), "{slots}");
+        println!("{source}: {lent} servers lent in the mean");
+    }
+    bench.end();
 }
 
 struct Advise<'h>(&'h House);

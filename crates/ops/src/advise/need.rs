@@ -122,6 +122,9 @@ impl Traffic {
 
     /// The fewest servers with which the 99th percentile of waits is at most `limit` seconds.
     pub(crate) fn smallest(&self, limit: f64, change: Change) -> Option<u32> {
+        if !self.load(change).is_finite() {
+            return None;
+        }
         let is_enough = |servers: u32| self.wait_p99(servers, change) <= limit;
         let mut high = (self.load(change).floor() as u32).clamp(1, SERVERS_MAX);
         let mut low = if is_enough(high) { 0 } else { high };

@@ -59,7 +59,21 @@ pub(crate) fn sizes(demand: &Demand, terms: &Terms, rehearsal: &dyn Rehearsal) -
 /// How the demand of one process differs from the one that was observed.
 pub(crate) fn change_of(demand: &Demand, terms: &Terms) -> Change {
     let processes = if demand.is_of_one_process { 1.0 } else { terms.replicas() };
-    Change { rate: terms.growth() / processes, hold: 1.0 }
+    Change { rate: terms.growth() / processes, hold: inflation(demand, terms) }
+}
+
+/// How much longer servers are lent than was observed, if the scalability law is known: more at work at once slow each other down, and then more
+/// are at work. Loans of a simulation were observed alone, others beside each other. Infinite, if that comes to no end.
+fn inflation(demand: &Demand, terms: &Terms) -> f64 {
+    let Some((alpha, beta)) = terms.scalability else { return 1.0 };
+    let law = |n: f64| 1.0 + (n - 1.0).max(0.0) * (alpha + beta * n);
+    let observed = if demand.origin.is_approximate() { law(demand.load()) } else { 1.0 };
+    let load = demand.load() * terms.growth();
+    let mut at_work = load;
+    for _ in 0..ROUNDS {
+        at_work = load * law(at_work) / observed;
+    }
+    if at_work < f64::from(u16::MAX) { law(at_work) / observed } else { f64::INFINITY }
 }
 
 fn needs(pool: &PoolDemand) -> String {
@@ -367,5 +381,7 @@ fn remedies(traffic: &Traffic, terms: &Terms, change: Change, floor: f64, ceilin
     list
 }
 
+/// Rounds after which the number of servers at work has settled, or never does.
+const ROUNDS: u32 = 200;
 /// Limits that are tried at the same time.
 const LIMITS_AT_ONCE: u32 = 8;

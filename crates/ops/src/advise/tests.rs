@@ -204,3 +204,15 @@ fn counters_beyond_all_sense_give_no_size_and_take_no_time() {
         assert!(words::text(&advice).contains("pool_size of app"), "it is told");
     }
 }
+
+#[test]
+fn servers_that_slow_each_other_down_are_lent_for_longer() {
+    // n = 6 x (1 + 0.05 x (n - 1)) is 8.14, and each loan takes 1.357 times as long.
+    let found = advice(&queue(6.0, 120), &["--slo", "400", "--scalability", "0.05,0"]);
+    let theory = Mmc::servers_min(300.0, 0.02 * 1.357, 0.99, 0.1).expect("there is one");
+    let chosen = found.sizes.pools[0].verdict.value().expect("a size");
+    assert!((chosen - f64::from(theory)).abs() <= 1.0, "{chosen} and {theory}");
+    // With much more contention they never settle.
+    let none = advice(&queue(12.0, 60), &["--slo", "400", "--scalability", "0.2,0.01"]);
+    assert!(none.is_impossible() || none.is_unknown(), "{}", words::text(&none));
+}

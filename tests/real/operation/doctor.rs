@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use tests::pooler::Ini;
 use tests::postgres::Postgres;
 use tests::program::{Ended, finish, run, signal, without_preferences};
 use tests::runner::skip;
@@ -15,8 +16,12 @@ pub(crate) fn doctor_judges_with_a_role_that_may_only_monitor(house: &House) {
     if !is_ours(house) {
         return;
     }
-    let pooler = house.pooler("doctor", &["default_pool_size = 7"]);
-    let mut owner = house.postgres.client("doctor");
+    // A server of its own: of one with the databases of all tests not every database is looked into.
+    let postgres = Postgres::start(&house.place);
+    postgres.database("doctor");
+    let line = format!("doctor = host=127.0.0.1 port={} dbname=doctor", postgres.port());
+    let pooler = house.start(&Ini::new(&line).set("pool_mode = transaction").set("default_pool_size = 7"));
+    let mut owner = postgres.client("doctor");
     for statement in [
         "create role doctor_monitor login password 'geheim' in role pg_monitor",
         "create table unkeyed (a int)",
@@ -29,8 +34,7 @@ pub(crate) fn doctor_judges_with_a_role_that_may_only_monitor(house: &House) {
     }
     let mut client = pooler.client("u", "doctor");
     client.run("select 1");
-    let server =
-        format!("host=127.0.0.1 port={} user=doctor_monitor password=geheim dbname=postgres", house.postgres.port());
+    let server = format!("host=127.0.0.1 port={} user=doctor_monitor password=geheim dbname=postgres", postgres.port());
     let console = format!("host=127.0.0.1 port={} user=stats", pooler.port());
     let (ended, report) = judge(house, &["--server", &server, "--pooler", &console, "--host", "--seconds", "0.3"]);
     assert_eq!(ended.code(), 2, "{ended:?}");
@@ -57,12 +61,12 @@ pub(crate) fn doctor_judges_with_a_role_that_may_only_monitor(house: &House) {
         assert!(one["rule"] == "D28" || !text.contains("denied") && !text.contains("odd"), "{one}");
         // The catalogs of each version that is promised have what is asked for.
         let is_unknown = ["42703", "42P01", "42883"].iter().any(|code| text.contains(code));
-        assert!(!is_unknown || house.postgres.major() < 13, "{one}");
+        assert!(!is_unknown || postgres.major() < 13, "{one}");
     }
     assert!(!(ended.out + &ended.err).contains("geheim"), "the password was shown");
     // Without the right to see other sessions nothing about them is good.
     owner.run("create role doctor_nobody login");
-    let server = format!("host=127.0.0.1 port={} user=doctor_nobody dbname=postgres", house.postgres.port());
+    let server = format!("host=127.0.0.1 port={} user=doctor_nobody dbname=postgres", postgres.port());
     let (_, report) = judge(house, &["--server", &server, "--pooler", &console, "--seconds", "0.1"]);
     let good = report["good"].as_array().expect("rules");
     for rule in ["D03", "D04", "D17", "D18", "D19", "D23", "D26"] {

@@ -42,6 +42,18 @@ impl Held {
         Some(chunk)
     }
 
+    /// Removes so many bytes from the front, without copying those behind them in what was received.
+    pub(crate) fn drop_front(&mut self, mut count: usize) {
+        while count > 0 {
+            let Some(chunk) = self.pop() else { return };
+            if chunk.len() > count {
+                self.push_front(chunk.part(count..chunk.len()));
+                return;
+            }
+            count -= chunk.len();
+        }
+    }
+
     /// The bytes, if they came in one piece.
     pub(crate) fn in_one_piece(&self) -> Option<&[u8]> {
         self.first.as_ref().filter(|_| self.rest.is_empty()).map(Chunk::bytes)
@@ -140,6 +152,18 @@ mod tests {
         assert_eq!(first_request(&batch), Some(FirstRequest { syncs: 0, end: batch.len() }));
         assert_eq!(first_request(&batch[..batch.len() - 1]), None);
         assert_eq!(first_request(b""), None);
+    }
+
+    #[test]
+    fn bytes_are_removed_from_the_front_across_pieces() {
+        for (count, left) in [(0, "abcdef"), (2, "cdef"), (3, "def"), (4, "ef"), (6, ""), (9, "")] {
+            let mut held = Held::default();
+            for piece in ["abc", "def"] {
+                held.push(Chunk::Own(piece.as_bytes().into()));
+            }
+            held.drop_front(count);
+            assert_eq!((held.bytes().collect::<Vec<_>>(), held.len()), (left.as_bytes().to_vec(), left.len()));
+        }
     }
 
     #[test]

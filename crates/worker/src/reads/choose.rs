@@ -16,7 +16,6 @@ use reactor::{Chunk, Io};
 use route::Reads;
 
 use crate::data::client::{Client, ClientStage, Link, Ready};
-use crate::data::held::Held;
 use crate::measured::ReadResult;
 use crate::reads::known_names::KnownNames;
 use crate::reads::routing::{MinLsn, Read, Routing};
@@ -66,12 +65,11 @@ impl<I: Io> Worker<I> {
                 self.count_read(key, ReadResult::Behind);
             }
             (Way::Primary { may_write }, _) => routing.goes_to_primary(may_write),
-            (Way::Position { mut request, instead_of }, _) => {
+            (Way::Position { request, instead_of }, _) => {
                 routing.goes_to_primary(false);
                 let held = ready.held.get_or_insert_default();
-                request.extend(held.bytes().skip(instead_of));
-                **held = Held::default();
-                held.push(Chunk::Own(request.into()));
+                held.drop_front(instead_of);
+                held.push_front(Chunk::Own(request.into()));
             }
         }
     }

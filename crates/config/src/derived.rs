@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use cluster::LagLimit;
 
-use crate::catalog::Words;
-use crate::catalog::{ReadRouting, Settings};
+use crate::catalog::{ReadRouting, Settings, Words};
 use crate::database::{Database, SessionAttrs};
 use crate::replica_terms::WhenNoReplica;
 
@@ -46,6 +45,10 @@ fn parts(name: &str) -> Option<(&str, Derived)> {
     split(line).is_none().then_some((line, derived))
 }
 
+/// A database has one host, and a client asks for a host of a kind that it need not be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OneHost;
+
 impl SessionAttrs {
     /// The word of libpq for it.
     #[must_use]
@@ -71,19 +74,26 @@ impl Database {
     }
 
     /// What clients belong to that ask for a host of this kind; `None` if it has such hosts itself.
-    #[must_use]
-    pub fn asked_for(&self, attrs: SessionAttrs) -> Option<Self> {
-        use SessionAttrs::{Primary, ReadOnly, ReadWrite, Standby};
+    ///
+    /// # Errors
+    /// It has one host, which may be of another kind: more pools for that would only multiply its servers.
+    pub fn asked_for(&self, attrs: SessionAttrs) -> Result<Option<Self>, OneHost> {
+        use SessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
         let own = self.target_session_attrs;
-        if own == attrs || matches!((own, attrs), (ReadWrite, Primary) | (Standby, ReadOnly)) {
-            return None;
+        let has_such = own == attrs || matches!((own, attrs), (ReadWrite, Primary) | (Standby, ReadOnly));
+        let has_one_host = self.cluster.is_none() && self.hosts.len() <= 1;
+        match attrs {
+            _ if has_such => return Ok(None),
+            Any | PreferStandby if has_one_host && own == Any => return Ok(None),
+            _ if has_one_host => return Err(OneHost),
+            _ => {}
         }
         let mut derived = self.derive(attrs.word(), attrs);
         derived.read_routing = Some(ReadRouting::Off);
         if derived.cluster_of_primary().is_some() {
             derived.max_lag = LagLimit::default();
         }
-        Some(derived)
+        Ok(Some(derived))
     }
 
     fn derive(&self, suffix: &str, target_session_attrs: SessionAttrs) -> Self {
@@ -109,7 +119,7 @@ impl Settings {
     pub fn database_or_derived(&self, name: &str) -> Option<Arc<Database>> {
         match self.parent_of(name) {
             Some((line, Derived::Reads)) => line.replicas().map(Arc::new),
-            Some((line, Derived::Asked(attrs))) => line.asked_for(attrs).map(Arc::new),
+            Some((line, Derived::Asked(attrs))) => line.asked_for(attrs).ok()?.map(Arc::new),
             None => self.database(name),
         }
     }
@@ -138,7 +148,11 @@ impl Settings {
             return None;
         }
         let line = self.database(line)?;
-        (derived != Derived::Reads || line.cluster_of_primary().is_some()).then_some((line, derived))
+        let may_be = match derived {
+            Derived::Reads => line.cluster_of_primary().is_some(),
+            Derived::Asked(attrs) => line.asked_for(attrs).is_ok(),
+        };
+        may_be.then_some((line, derived))
     }
 }
 
@@ -169,18 +183,21 @@ mod tests {
     #[test]
     fn who_asks_for_what_the_line_gives_belongs_to_the_line() {
         use SessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
-        for (own, asked, is_derived) in [
-            (ReadWrite, ReadWrite, false),
-            (ReadWrite, Primary, false),
-            (Primary, ReadWrite, true),
-            (Standby, ReadOnly, false),
-            (ReadOnly, Standby, true),
-            (ReadWrite, Any, true),
-            (Any, PreferStandby, true),
+        for (own, asked, is_derived, of_one_host) in [
+            (ReadWrite, ReadWrite, false, Ok(None)),
+            (ReadWrite, Primary, false, Ok(None)),
+            (Primary, ReadWrite, true, Err(OneHost)),
+            (Standby, ReadOnly, false, Ok(None)),
+            (ReadOnly, Standby, true, Err(OneHost)),
+            (ReadWrite, Any, true, Err(OneHost)),
+            (Any, PreferStandby, true, Ok(None)),
+            (Any, Standby, true, Err(OneHost)),
         ] {
             let mut line = Database::named("x".into());
             line.target_session_attrs = own;
-            let derived = line.asked_for(asked);
+            assert_eq!(line.asked_for(asked), of_one_host, "{own:?} {asked:?}");
+            line.cluster = Some("main".into());
+            let derived = line.asked_for(asked).expect("it has a choice");
             assert_eq!(derived.is_some(), is_derived, "{own:?} {asked:?}");
             assert!(
                 derived.is_none_or(|derived| derived.target_session_attrs == asked && **derived.line_name() == *"x")

@@ -39,7 +39,7 @@ pub use catalog::{
 };
 pub use cluster::{Cluster, LeaseFencing};
 pub use database::{Database, LoadBalance, Password, ProxyProtocol, SessionAttrs};
-pub use derived::derived_names;
+pub use derived::{OneHost, derived_names};
 pub use diff::changes;
 pub use endpoint::Endpoint;
 pub use etcd::Etcd;

@@ -162,6 +162,9 @@ impl Fault {
             Self::TargetUnknown { .. } => {
                 "Valid values are: any, read-write, read-only, primary, standby, prefer-standby."
             }
+            Self::TargetOneHost { .. } => {
+                "Connect without it, or with \"any\" or \"prefer-standby\"; several hosts or cluster= on the line of the database give it a choice."
+            }
             Self::StatementsFull => "Close statements that are not needed, or prepare fewer different texts.",
             Self::ClientMemoryFull { .. } => "Close prepared statements that are not needed, or prepare shorter texts.",
             Self::ShutdownTimeout { .. } | Self::PrimaryLeft { .. } => "Connect again.",
@@ -309,7 +312,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 84] = [
+        let table: [(Fault, Blame, &str, &str); 85] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -358,6 +361,12 @@ mod tests {
                 Client,
                 "22023",
                 "database \"x:any\" is configured: connect to it, without trunkline.target_session_attrs",
+            ),
+            (
+                Fault::TargetOneHost { name: name() },
+                Client,
+                "22023",
+                "database \"x\" has one host: trunkline.target_session_attrs has nothing to choose from",
             ),
             (Fault::PasswordBeforeStartup, Client, "08P01", "client password pkt before startup packet"),
             (Fault::PasswordWrong, Client, "08P01", "password authentication failed"),

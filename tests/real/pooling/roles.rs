@@ -18,7 +18,8 @@ pub(crate) fn a_client_says_what_its_host_has_to_be(house: &House) {
     let list = format!("list = host=127.0.0.1,127.0.0.1 port={},{} dbname=postgres", one.port(), two.port());
     let mut pooler = start(house, &[&one, &two], "check_interval=0.1", |ini| {
         let ini = ini.database("ro = cluster=main role=replica dbname=postgres").database(&list);
-        ini.database("\"rw:any\" = cluster=main dbname=postgres")
+        let one_host = format!("one = host=127.0.0.1 port={} dbname=postgres", one.port());
+        ini.database("\"rw:any\" = cluster=main dbname=postgres").database(&one_host)
     });
     await_primary(&pooler, &one);
     let (primary, standby) = (one.port(), two.port());
@@ -31,6 +32,7 @@ pub(crate) fn a_client_says_what_its_host_has_to_be(house: &House) {
         ("ro", "standby", standby),
         ("list", "standby", standby),
         ("list", "primary", primary),
+        ("one", "prefer-standby", primary),
     ] {
         assert_eq!(port(&mut asking(&pooler, database, (ATTRS, word))), expected, "{database} {word}");
     }
@@ -49,6 +51,12 @@ pub(crate) fn a_client_says_what_its_host_has_to_be(house: &House) {
             "database \"rw:any\" is configured: connect to it, without trunkline.target_session_attrs",
         ),
         ("rw:standby", "any", "08P01", "no such database: rw:standby"),
+        (
+            "one",
+            "standby",
+            "22023",
+            "database \"one\" has one host: trunkline.target_session_attrs has nothing to choose from",
+        ),
     ] {
         let parameters = [("user", "u"), ("database", database), (ATTRS, word)];
         let refused = Client::try_login(pooler.address(), &parameters).expect_err("a refusal");

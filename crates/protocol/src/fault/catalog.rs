@@ -60,6 +60,9 @@ faults! {
     /// The client asks for hosts of a kind, and a line of the configuration has the name of the pool that it would belong to.
     TargetConfigured { name: Box<str> } = Client, INVALID_PARAMETER_VALUE,
         "database \"{name}\" is configured: connect to it, without trunkline.target_session_attrs";
+    /// The client asks for hosts of a kind, and its database has one host.
+    TargetOneHost { name: Box<str> } = Client, INVALID_PARAMETER_VALUE,
+        "database \"{name}\" has one host: trunkline.target_session_attrs has nothing to choose from";
     /// A password message came before the startup packet.
     PasswordBeforeStartup = Client, PROTOCOL_VIOLATION, "client password pkt before startup packet";
     /// The password is wrong, or the user is unknown.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use auth::ScramKeys;
 use base::Key;
-use config::{Database, SessionAttrs};
+use config::{Database, OneHost, SessionAttrs};
 use measure::LoginOutcome;
 use pool::LedgerKey;
 use protocol::client::greeting;
@@ -106,11 +106,13 @@ impl<I: Io> Worker<I> {
     /// What is derived from a database for a client that asks for hosts of another kind (`trunkline.target_session_attrs`).
     ///
     /// # Errors
-    /// A line of the configuration has its name.
+    /// A line of the configuration has its name, or the database has one host.
     fn asked_for(&self, key: Key, entry: &Database) -> Result<Option<Arc<Database>>, Fault> {
         let Some(login) = self.clients.login(key) else { return Ok(None) };
         let asked = login.request.target_session_attrs.as_deref().and_then(SessionAttrs::of_word);
-        let Some(derived) = asked.and_then(|attrs| entry.asked_for(attrs)) else { return Ok(None) };
+        let Some(attrs) = asked else { return Ok(None) };
+        let derived = entry.asked_for(attrs).map_err(|OneHost| Fault::TargetOneHost { name: (*entry.name).into() })?;
+        let Some(derived) = derived else { return Ok(None) };
         if self.hands.active.settings.databases.contains_key(&derived.name) {
             return Err(Fault::TargetConfigured { name: (*derived.name).into() });
         }

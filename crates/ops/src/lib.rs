@@ -4,6 +4,7 @@
 //! Not here: the command line's first word (crate `trunkline`), the bench (`xtask`, which uses `trial`).
 
 pub mod advise;
+mod arguments;
 pub mod demo;
 pub mod doctor;
 mod facts;

@@ -8,19 +8,15 @@ use std::process::ExitCode;
 
 use ops::advise::{AdviseError, AdviseOptions, run, usage};
 
+use crate::opening::open;
+
 /// Advises with the arguments after `trunkline advise`.
 pub(crate) fn advise(args: Vec<OsString>) -> ExitCode {
-    let options = match AdviseOptions::parse(args.into_iter()) {
+    let instead = |options: &AdviseOptions| options.wants_help().then(usage);
+    let options = match open(AdviseOptions::parse(args.into_iter()), WRONG_USAGE, instead) {
         Ok(options) => options,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(WRONG_USAGE);
-        }
+        Err(status) => return status,
     };
-    if options.wants_help() {
-        print!("{}", usage());
-        return ExitCode::SUCCESS;
-    }
     match run(&options) {
         Ok(status) => ExitCode::from(status),
         Err(AdviseError::Usage(text)) => {

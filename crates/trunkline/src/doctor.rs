@@ -9,23 +9,17 @@ use std::process::ExitCode;
 
 use ops::doctor::{DoctorOptions, USAGE, rule_list, run};
 
+use crate::opening::open;
+
 /// Looks at what runs, with the arguments after `trunkline doctor`.
 pub(crate) fn doctor(args: Vec<OsString>) -> ExitCode {
-    let options = match DoctorOptions::parse(args.into_iter()) {
-        Ok(options) => options,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(WRONG_USAGE);
-        }
+    let instead = |options: &DoctorOptions| {
+        options.wants_help().then(|| USAGE.to_owned()).or_else(|| options.wants_rules().then(rule_list))
     };
-    if options.wants_help() {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    if options.wants_rules() {
-        print!("{}", rule_list());
-        return ExitCode::SUCCESS;
-    }
+    let options = match open(DoctorOptions::parse(args.into_iter()), WRONG_USAGE, instead) {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
     let outcome = match run(&options) {
         Ok(outcome) => outcome,
         Err(text) => {

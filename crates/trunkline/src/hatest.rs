@@ -8,19 +8,15 @@ use std::process::ExitCode;
 
 use ops::hatest::{HatestError, HatestOptions, USAGE, run};
 
+use crate::opening::open;
+
 /// Runs the test with the arguments after `trunkline hatest`.
 pub(crate) fn hatest(args: Vec<OsString>) -> ExitCode {
-    let options = match HatestOptions::parse(args.into_iter()) {
+    let instead = |options: &HatestOptions| options.wants_help().then(|| USAGE.to_owned());
+    let options = match open(HatestOptions::parse(args.into_iter()), WRONG_USAGE, instead) {
         Ok(options) => options,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(WRONG_USAGE);
-        }
+        Err(status) => return status,
     };
-    if options.wants_help() {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
     match run(&options) {
         Ok(status) => ExitCode::from(status),
         Err(HatestError::Usage(text)) => {

@@ -8,23 +8,16 @@ use std::process::ExitCode;
 
 use ops::lint::{LintOptions, deliver, rule_list, run, usage};
 
+use crate::opening::open;
+
 /// Judges files, with the arguments after `trunkline lint`.
 pub(crate) fn lint(args: Vec<OsString>) -> ExitCode {
-    let options = match LintOptions::parse(args.into_iter()) {
+    let instead =
+        |options: &LintOptions| options.wants_help().then(usage).or_else(|| options.wants_rules().then(rule_list));
+    let options = match open(LintOptions::parse(args.into_iter()), WRONG_USAGE, instead) {
         Ok(options) => options,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(WRONG_USAGE);
-        }
+        Err(status) => return status,
     };
-    if options.wants_help() {
-        print!("{}", usage());
-        return ExitCode::SUCCESS;
-    }
-    if options.wants_rules() {
-        print!("{}", rule_list());
-        return ExitCode::SUCCESS;
-    }
     judge(&options)
 }
 

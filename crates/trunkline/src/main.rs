@@ -15,6 +15,7 @@ mod last_words;
 mod lint;
 mod listening_sockets;
 mod memory;
+mod opening;
 mod pidfile;
 mod simulate;
 mod takeover;

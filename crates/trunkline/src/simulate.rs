@@ -8,19 +8,15 @@ use std::process::ExitCode;
 
 use ops::simulate::{SimulateError, SimulateOptions, USAGE, run};
 
+use crate::opening::open;
+
 /// Simulates with the arguments after `trunkline simulate`.
 pub(crate) fn simulate(args: Vec<OsString>) -> ExitCode {
-    let options = match SimulateOptions::parse(args.into_iter()) {
+    let instead = |options: &SimulateOptions| options.wants_help().then(|| USAGE.to_owned());
+    let options = match open(SimulateOptions::parse(args.into_iter()), WRONG_USAGE, instead) {
         Ok(options) => options,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(WRONG_USAGE);
-        }
+        Err(status) => return status,
     };
-    if options.wants_help() {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
     match run(&options) {
         Ok(status) => ExitCode::from(status),
         Err(SimulateError::Usage(text)) => {

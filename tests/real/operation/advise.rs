@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use tests::place::free_port;
-use tests::program::{Bench, Ended, pgbench, run};
-use tests::runner::skip;
-use tests::wait::LIMIT;
+use tests::program::{Bench, pgbench};
 
 use crate::house::House;
+use crate::operation::command::Command;
 
 /// A history of 160 transactions a second that take 20 ms each.
 fn history(readings: u32) -> String {
@@ -26,7 +25,7 @@ fn history(readings: u32) -> String {
 }
 
 pub(crate) fn advise_sizes_a_pool_by_a_history_and_changes_only_its_lines(house: &House) {
-    let Some(advise) = Advise::of(house) else { return };
+    let Some(advise) = Command::of(house, "advise") else { return };
     let (history, ini) = (
         advise.file("history.csv", &history(31)),
         advise
@@ -54,7 +53,7 @@ pub(crate) fn advise_sizes_a_pool_by_a_history_and_changes_only_its_lines(house:
 }
 
 pub(crate) fn advise_sizes_a_pool_by_a_simulation_and_tries_it(house: &House) {
-    let Some(advise) = Advise::of(house) else { return };
+    let Some(advise) = Command::of(house, "advise") else { return };
     let spec = advise.file(
         "spec.toml",
         "duration = \"2 min\"\n[server]\nround_trip = 0\n[[databases]]\nname = \"db\"\n[[databases.tenants]]\nroles = \"shared\"\n\
@@ -73,7 +72,7 @@ pub(crate) fn advise_sizes_a_pool_by_a_simulation_and_tries_it(house: &House) {
 }
 
 pub(crate) fn advise_concludes_nothing_from_too_little(house: &House) {
-    let Some(advise) = Advise::of(house) else { return };
+    let Some(advise) = Command::of(house, "advise") else { return };
     let pooler = house.pooler("app", &[]);
     let console = format!("host=127.0.0.1 port={} user=admin", pooler.port());
     let ended = advise.run(&["--pooler", &console, "--interval", "0.2"]);
@@ -89,7 +88,7 @@ pub(crate) fn advise_concludes_nothing_from_too_little(house: &House) {
 
 /// Four clients never have more than four servers, whoever observes them.
 pub(crate) fn advise_observes_a_pooler_at_work(house: &House) {
-    let Some(advise) = Advise::of(house) else { return };
+    let Some(advise) = Command::of(house, "advise") else { return };
     let http = free_port();
     let pooler = house.pooler("advised", &[&format!("http_port = {http}")]);
     let mut command = pgbench(&pooler, "u", "advised");
@@ -111,27 +110,4 @@ pub(crate) fn advise_observes_a_pooler_at_work(house: &House) {
         println!("{source}: {lent} servers lent in the mean");
     }
     bench.end();
-}
-
-struct Advise<'h>(&'h House);
-
-impl<'h> Advise<'h> {
-    fn of(house: &'h House) -> Option<Self> {
-        if !house.place.is_trunkline() {
-            skip("PgBouncer gives no advice");
-            return None;
-        }
-        Some(Self(house))
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.place.directory().join(name);
-        self.0.place.write(&path, text);
-        path.display().to_string()
-    }
-
-    fn run(&self, words: &[&str]) -> Ended {
-        let mut command = self.0.place.command(self.0.place.pooler(), "KILL");
-        run(command.arg("advise").args(words), LIMIT)
-    }
 }

@@ -3,18 +3,18 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tests::program::{Ended, run};
 use tests::runner::skip;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
+use crate::operation::command::Command;
 
 const CERN: &str = "[databases]\ngitlabhq_production = host=db.cern.example password=hunter2 user=gitlab\n[pgbouncer]\nauth_type = scram-sha-256\n\
     pool_mode = transaction\nmin_pool_size = 21\ndefault_pool_size = 94\nreserve_pool_size = 18\nreserve_pool_timeout = 2\n\
     max_db_connections = 900\nmax_client_conn = 2048\nserver_tls_sslmode = require\ntcp_keepidle = 30\n";
 
 pub(crate) fn lint_judges_a_file_and_tells_its_status(house: &House) {
-    let Some(lint) = Lint::of(house) else { return };
+    let Some(lint) = Command::of(house, "lint") else { return };
     let ini = lint.file("cern.ini", CERN);
     let ended = lint.run(&["--replicas", "3", "--max-connections", "300", &ini]);
     assert_eq!(ended.code(), 2, "{ended:?}");
@@ -35,7 +35,7 @@ pub(crate) fn lint_judges_a_file_and_tells_its_status(house: &House) {
 }
 
 pub(crate) fn lint_writes_what_programs_read(house: &House) {
-    let Some(lint) = Lint::of(house) else { return };
+    let Some(lint) = Command::of(house, "lint") else { return };
     let ini = lint.file("a.ini", CERN);
     let manifest = lint.file(
         "deployment.yaml",
@@ -53,7 +53,7 @@ pub(crate) fn lint_writes_what_programs_read(house: &House) {
 }
 
 pub(crate) fn lint_refuses_what_it_cannot_read_and_judges_the_rest(house: &House) {
-    let Some(lint) = Lint::of(house) else { return };
+    let Some(lint) = Command::of(house, "lint") else { return };
     let ini = lint.file("good.ini", CERN);
     let bomb = (1..40).fold("a0: &a0 [x, x]\n".to_owned(), |text, level| {
         format!("{text}a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 9].join(", "))
@@ -80,7 +80,7 @@ pub(crate) fn lint_refuses_what_it_cannot_read_and_judges_the_rest(house: &House
 
 /// Ten times the figure that is promised, since tests run beside others and the program may be built without optimization.
 pub(crate) fn lint_judges_ten_thousand_databases_in_a_moment(house: &House) {
-    let Some(lint) = Lint::of(house) else { return };
+    let Some(lint) = Command::of(house, "lint") else { return };
     let databases: String = (0..10_000).map(|n| format!("d{n} = host=h{} min_pool_size={}\n", n % 7, n % 5)).collect();
     let ini = lint.file("many.ini", &format!("[pgbouncer]\nmax_db_connections = 10\n[databases]\n{databases}"));
     let before = Instant::now();
@@ -102,32 +102,6 @@ pub(crate) fn the_log_of_a_start_counts_what_lint_finds(house: &House) {
     let command =
         line.split_once("; trunkline lint ").and_then(|(_, rest)| rest.strip_suffix(" shows them")).expect("a command");
     let words: Vec<&str> = command.split_whitespace().collect();
-    let lint = Lint::of(house).expect("ours");
+    let lint = Command::of(house, "lint").expect("ours");
     assert!(lint.run(&words).out.contains("query_wait_timeout = 0"), "{line}");
-}
-
-struct Lint<'h>(&'h House);
-
-impl<'h> Lint<'h> {
-    fn of(house: &'h House) -> Option<Self> {
-        if !house.place.is_trunkline() {
-            skip("PgBouncer has no lint");
-            return None;
-        }
-        Some(Self(house))
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.place.directory().join(name);
-        self.0.place.write(&path, text);
-        path.display().to_string()
-    }
-
-    fn run(&self, words: &[&str]) -> Ended {
-        let mut command = self.0.place.command(self.0.place.pooler(), "KILL");
-        if words.first() != Some(&"--check") {
-            command.arg("lint");
-        }
-        run(command.args(words), LIMIT)
-    }
 }

@@ -7,9 +7,10 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use lexopt::{Arg, Parser, ValueExt};
+use lexopt::{Arg, Parser};
 
 use super::terms::Terms;
+use crate::arguments::{self, said, text};
 use crate::simulate::SpecSource;
 
 /// The options of `trunkline advise`.
@@ -171,16 +172,7 @@ fn unknown(name: &str) -> String {
         "help",
     ];
     let names = TERMS.iter().map(|option| option.name).chain(others);
-    let advice = config::nearest(name, names).map_or(String::new(), |name| format!("; did you mean --{name}?"));
-    format!("there is no option --{name}{advice}")
-}
-
-fn said(why: lexopt::Error) -> String {
-    why.to_string()
-}
-
-fn text(parser: &mut Parser) -> Result<String, String> {
-    parser.value().map_err(said)?.string().map_err(said)
+    arguments::unknown(name, names)
 }
 
 /// A number that is not negative, and not beyond all sense.

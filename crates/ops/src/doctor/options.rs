@@ -6,8 +6,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use lexopt::{Arg, Parser, ValueExt};
+use lexopt::{Arg, Parser};
 
+use crate::arguments::{said, text, unknown};
 use crate::report::Format;
 
 /// The options of `trunkline doctor`.
@@ -123,7 +124,7 @@ fn read(mut parser: Parser) -> Result<DoctorOptions, String> {
             Arg::Long("mute") => options.mutes.push(mute(&text(&mut parser)?)?),
             Arg::Long("format") => options.format = format(&text(&mut parser)?)?,
             Arg::Short('o') | Arg::Long("output") => options.output = Some(text(&mut parser)?),
-            Arg::Long(name) => return Err(unknown(name)),
+            Arg::Long(name) => return Err(unknown(name, NAMES)),
             // It may be a connection string with a password.
             Arg::Value(_) => {
                 return Err("an argument without its option; connection strings follow --server or --pooler".to_owned());
@@ -136,19 +137,6 @@ fn read(mut parser: Parser) -> Result<DoctorOptions, String> {
         return Err("nothing to look at: give --server, --pooler or --host".to_owned());
     }
     Ok(options)
-}
-
-fn unknown(name: &str) -> String {
-    let advice = config::nearest(name, NAMES).map_or(String::new(), |name| format!("; did you mean --{name}?"));
-    format!("there is no option --{name}{advice}")
-}
-
-fn said(why: lexopt::Error) -> String {
-    why.to_string()
-}
-
-fn text(parser: &mut Parser) -> Result<String, String> {
-    parser.value().map_err(said)?.string().map_err(said)
 }
 
 fn number(parser: &mut Parser, name: &str, (low, high): (f64, f64)) -> Result<f64, String> {

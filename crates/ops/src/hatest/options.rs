@@ -6,7 +6,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use lexopt::{Arg, Parser, ValueExt};
+use lexopt::{Arg, Parser};
+
+use crate::arguments::{said, text};
 
 /// The options of `trunkline hatest`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -174,15 +176,6 @@ fn check(options: &HatestOptions) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-fn said(why: lexopt::Error) -> String {
-    why.to_string()
-}
-
-fn text(parser: &mut Parser) -> Result<String, String> {
-    // An argument that is not UTF-8 is not repeated: it may be a connection string.
-    parser.value().map_err(said)?.string().map_err(|_| "an argument is not UTF-8".to_owned())
 }
 
 fn named(option: &str, text: &str) -> Result<Named, String> {

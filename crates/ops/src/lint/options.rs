@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use lexopt::{Arg, Parser, ValueExt};
 
+use crate::arguments::{self, said, text};
 use crate::facts::Kind;
 use crate::report::Format;
 
@@ -139,16 +140,7 @@ fn read(mut parser: Parser) -> Result<LintOptions, String> {
 
 fn unknown(name: &str) -> String {
     let names = GIVEN.iter().map(|option| option.name).chain(["kind", "format", "output", "help", "rules"]);
-    let advice = config::nearest(name, names).map_or(String::new(), |name| format!("; did you mean --{name}?"));
-    format!("there is no option --{name}{advice}")
-}
-
-fn said(why: lexopt::Error) -> String {
-    why.to_string()
-}
-
-fn text(parser: &mut Parser) -> Result<String, String> {
-    parser.value().map_err(said)?.string().map_err(said)
+    arguments::unknown(name, names)
 }
 
 /// A number that is not negative.

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use lexopt::{Arg, Parser, ValueExt};
 
 use super::sweep::Sweep;
+use crate::arguments::{said, text};
 
 /// The options of `trunkline simulate`.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -117,14 +118,6 @@ impl SimulateOptions {
             Some(_) => Err("one spec is wanted, or one preset".to_owned()),
         }
     }
-}
-
-fn said(why: lexopt::Error) -> String {
-    why.to_string()
-}
-
-fn text(parser: &mut Parser) -> Result<String, String> {
-    parser.value().map_err(said)?.string().map_err(said)
 }
 
 /// Each keeps its histograms, some hundred kilobytes.

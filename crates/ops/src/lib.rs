@@ -11,6 +11,7 @@ mod facts;
 mod findings;
 pub mod hatest;
 pub mod lint;
+mod load;
 mod report;
 pub mod simulate;
 pub mod table;

@@ -10,10 +10,10 @@ use super::SimulateError;
 use super::course::{mistaken, read_spec, text_of, threads_of, watched, with_progress};
 use super::engine::{LoanBook, run_with_loans};
 use super::experiment::Point;
-use super::law::Law;
 use super::options::SpecSource;
 use super::spec::{Behaviour, Happening, Spec, SpecTree};
 use crate::facts::{Demand, Origin, PoolDemand};
+use crate::load::Law;
 use crate::theory::replay::Arrival;
 use crate::trial::Interrupt;
 

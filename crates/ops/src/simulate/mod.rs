@@ -7,7 +7,6 @@ mod course;
 mod demand;
 mod engine;
 mod experiment;
-mod law;
 mod options;
 mod presets;
 mod report;

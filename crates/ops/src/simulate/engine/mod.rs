@@ -21,4 +21,4 @@ mod upstream;
 pub(crate) use loans::{LoanBook, run_with_loans};
 pub(crate) use outcome::{GroupOutcome, Outcome, TenantOutcome, seconds_at};
 pub(crate) use run::run;
-pub(crate) use tally::{CLOSED, Counts, OPENED, Refused, ServerCounts, Times};
+pub(crate) use tally::{CLOSED, Counts, OPENED, Refused, ServerCounts};

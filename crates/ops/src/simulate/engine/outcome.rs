@@ -5,7 +5,8 @@
 
 use super::conservation::{Balance, balances};
 use super::run::{Before, Run};
-use super::tally::{Counts, LIFETIME, Levels, ServerCounts, Slice, Times};
+use super::tally::{Counts, LIFETIME, Levels, ServerCounts, Slice};
+use crate::load::Times;
 use crate::theory::estimate::{Estimate, batch_mean, warm_up};
 
 /// The outcome of one run.

@@ -14,10 +14,10 @@ use super::clock::{Clock, Next};
 use super::loans::Loan;
 use super::outcome::Outcome;
 use super::quota::Quota;
-use super::tally::{Areas, Counts, GroupTimes, ServerCounts, Slice, Times};
+use super::tally::{Areas, Counts, GroupTimes, ServerCounts, Slice};
 use super::traffic::{Source, weights};
 use super::upstream::ServerRow;
-use crate::simulate::law::Dice;
+use crate::load::{Dice, Times};
 use crate::simulate::spec::{Arrivals, Behaviour, Group, Pooler, Roles, Spec};
 
 /// Runs a spec by a seed. `goes_on` is asked now and then, with the share of the run that is over; when it says no, the run ends with

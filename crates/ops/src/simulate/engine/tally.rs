@@ -4,8 +4,9 @@
 //! that arrived after the warm-up only.
 //! Not here: what the numbers mean (`outcome`), whether they agree (`conservation`).
 
-use hdrhistogram::Histogram;
 use pool::{CloseReason, OpenReason};
+
+use crate::load::Times;
 
 /// Why a transaction got no server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,31 +185,6 @@ impl Areas {
     }
 }
 
-/// The percentiles of a time, in microseconds.
-#[derive(Clone, Debug)]
-pub(crate) struct Times(Histogram<u64>);
-
-impl Times {
-    /// With this many significant digits, 1 to 5.
-    pub(crate) fn new(digits: u8) -> Self {
-        Self(Histogram::new(digits).expect("one to five digits are a histogram"))
-    }
-
-    pub(crate) fn note(&mut self, micros: u64) {
-        // It grows as it has to, so this cannot fail.
-        let _ = self.0.record(micros.min(MICROS_MAX));
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        // It grows as it has to, so adding cannot fail.
-        let _ = self.0.add(&other.0);
-    }
-
-    pub(crate) fn histogram(&self) -> &Histogram<u64> {
-        &self.0
-    }
-}
-
 /// A part of the run, for batch means and to see whether the run was steady.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Slice {
@@ -223,6 +199,3 @@ pub(crate) struct GroupTimes {
     pub(crate) waits: Times,
     pub(crate) responses: Times,
 }
-
-/// A day; longer times count as one.
-const MICROS_MAX: u64 = 86_400_000_000;

@@ -2,7 +2,7 @@
 
 use super::traffic::weights;
 use super::{Outcome, run};
-use crate::simulate::law::{Dice, Law};
+use crate::load::{Dice, Law};
 use crate::simulate::spec::{Spec, SpecTree};
 use crate::theory::heavy_traffic::ClosedLoop;
 use crate::theory::lru;

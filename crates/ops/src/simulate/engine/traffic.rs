@@ -6,7 +6,7 @@
 use rand_distr::weighted::WeightedAliasIndex;
 
 use super::clock::{Clock, Next};
-use crate::simulate::law::{Dice, micros};
+use crate::load::{Dice, micros};
 use crate::simulate::spec::{Arrivals, Group};
 
 /// A source.

@@ -7,9 +7,10 @@
 use serde_json::{Map, Value, json};
 
 use super::super::course::Study;
-use super::super::engine::{CLOSED, Counts, OPENED, Outcome, Refused, ServerCounts, Times, seconds_at};
+use super::super::engine::{CLOSED, Counts, OPENED, Outcome, Refused, ServerCounts, seconds_at};
 use super::super::experiment::Point;
 use super::{Part, Report};
+use crate::load::Times;
 use crate::theory::staffing::staffing;
 
 pub(super) fn of(report: &Report) -> String {

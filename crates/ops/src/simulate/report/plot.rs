@@ -104,7 +104,7 @@ fn over_time(study: &Study, point: &Point) -> Vec<Plot> {
         marks: marks.clone(),
         is_log: false,
     };
-    let curve = |name: &str, times: &super::super::engine::Times| Line {
+    let curve = |name: &str, times: &crate::load::Times| Line {
         name: name.to_owned(),
         points: SHARES
             .iter()

@@ -13,7 +13,7 @@ mod tree;
 
 use std::fmt;
 
-use super::law::Law;
+use crate::load::Law;
 pub(crate) use pooler::{Behaviour, Pooler};
 pub(crate) use tree::SpecTree;
 

@@ -5,7 +5,7 @@
 
 use base::Random;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// An estimate with its interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -82,6 +82,95 @@ pub fn warm_up(series: &[f64]) -> usize {
     errors.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0, |(_, from)| from * 5)
 }
 
+/// The quantile `part` (0 to 1) of a series whose neighbours depend on each other, with an interval by the ranks around it. Each sample counts
+/// for as many independent ones as the dependence lets it. `None` if too few samples lie beyond the quantile to tell where it may be.
+#[must_use]
+pub fn quantile(series: &[f64], part: f64, confidence: f64) -> Option<Estimate> {
+    let mut sorted = series.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |part: f64| sorted[((part * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1];
+    if series.is_empty() {
+        return None;
+    }
+    let value = at(part);
+    let beyond: Vec<f64> = series.iter().map(|number| f64::from(u8::from(*number > value))).collect();
+    let samples = series.len() as f64 / dependence(&beyond);
+    if samples * part.min(1.0 - part) < BEYOND_MIN {
+        return None;
+    }
+    let reach = normal_quantile(confidence) * (part * (1.0 - part) / samples).sqrt();
+    Some(Estimate { value, low: at((part - reach).max(0.0)), high: at((part + reach).min(1.0)) })
+}
+
+/// How many samples of a series tell as much as one independent sample, at least 1.
+fn dependence(series: &[f64]) -> f64 {
+    let mean = series.iter().sum::<f64>() / series.len().max(1) as f64;
+    let variance: f64 = series.iter().map(|number| (number - mean).powi(2)).sum();
+    if variance <= 0.0 {
+        return 1.0;
+    }
+    let mut sum = 1.0;
+    // Geyer: once the correlation of two neighbouring distances is not above 0, what follows is noise.
+    for lag in (1..series.len().min(LAGS_MAX)).step_by(2) {
+        let at = |lag: usize| {
+            series.iter().zip(&series[lag.min(series.len())..]).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>()
+                / variance
+        };
+        let both = at(lag) + at(lag + 1);
+        if both <= 0.0 {
+            break;
+        }
+        sum += 2.0 * both;
+    }
+    sum.max(1.0)
+}
+
+/// How many standard deviations an interval of this confidence reaches on each side by the normal law.
+fn normal_quantile(confidence: f64) -> f64 {
+    Normal::standard().inverse_cdf(f64::midpoint(1.0, confidence))
+}
+
+/// How a series moves.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Trend {
+    /// How often chance alone would make a series move as much.
+    pub chance: f64,
+    /// By how much it moves from its beginning to its end, as a part of its median (Theil and Sen).
+    pub change: f64,
+}
+
+/// Whether a series climbs or falls all along (Mann and Kendall). `None` for fewer than 8 numbers. Of a long series, means of neighbours are
+/// taken.
+#[must_use]
+pub fn trend(series: &[f64]) -> Option<Trend> {
+    let block = series.len().div_ceil(TREND_MAX).max(1);
+    let means: Vec<f64> = series.chunks_exact(block).map(|few| few.iter().sum::<f64>() / few.len() as f64).collect();
+    let count = means.len() as f64;
+    if means.len() < TREND_MIN {
+        return None;
+    }
+    let (mut signs, mut slopes) = (0_i64, Vec::new());
+    for (place, early) in means.iter().enumerate() {
+        for (more, late) in means[place + 1..].iter().enumerate() {
+            signs += late.partial_cmp(early).map_or(0, |order| order as i64);
+            slopes.push((late - early) / (more + 1) as f64);
+        }
+    }
+    let mut sorted = means;
+    sorted.sort_by(f64::total_cmp);
+    let tied: f64 = sorted
+        .chunk_by(|a, b| a == b)
+        .map(|same| same.len() as f64)
+        .map(|same| same * (same - 1.0) * (2.0 * same + 5.0))
+        .sum();
+    let variance = (count * (count - 1.0) * (2.0 * count + 5.0) - tied) / 18.0;
+    let distance = (signs.unsigned_abs() as f64 - 1.0).max(0.0) / variance.max(f64::MIN_POSITIVE).sqrt();
+    slopes.sort_by(f64::total_cmp);
+    let median = sorted[sorted.len() / 2];
+    let change = if median > 0.0 { slopes[slopes.len() / 2] * (count - 1.0) / median } else { 0.0 };
+    Some(Trend { chance: 2.0 * Normal::standard().sf(distance), change })
+}
+
 /// The interval of `statistic` over samples that are drawn from these again and again (the bootstrap, by percentiles). `None` if there
 /// are fewer than two samples, or the statistic has no value for most of the draws.
 #[must_use]
@@ -115,6 +204,13 @@ pub fn bootstrap<T: Copy>(
 const BATCHES_MIN: usize = 20;
 /// Batches that depend on each other more than this are too short.
 const AUTOCORRELATION_MAX: f64 = 0.2;
+/// With fewer independent samples beyond a quantile, nothing is known of how far it may be.
+const BEYOND_MIN: f64 = 5.0;
+/// Dependence over more samples than this is not looked for.
+const LAGS_MAX: usize = 1000;
+const TREND_MIN: usize = 8;
+/// So many numbers have half a million pairs.
+const TREND_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -157,6 +253,42 @@ mod tests {
         let climbing: Vec<f64> = (0..500).map(f64::from).collect();
         assert!(warm_up(&climbing) > 250);
         assert_eq!(warm_up(&[]), 0);
+    }
+
+    #[test]
+    fn the_interval_of_a_quantile_holds_the_truth_also_where_neighbours_depend_on_each_other() {
+        // Each number is repeated four times, so 4,000 of them tell as much as 1,000.
+        let held = |repeated: usize| -> u32 {
+            (0..500)
+                .map(|seed| {
+                    let mut random = Random::new(seed);
+                    let series: Vec<f64> =
+                        (0..1000).flat_map(|_| std::iter::repeat_n(random.below(1_000_000) as f64, repeated)).collect();
+                    let found = quantile(&series, 0.95, 0.95).expect("many samples");
+                    u32::from(found.has(950_000.0))
+                })
+                .sum()
+        };
+        assert!((460..=490).contains(&held(1)), "{}", held(1));
+        assert!((455..=495).contains(&held(4)), "{}", held(4));
+        let mut random = Random::new(1);
+        let few: Vec<f64> = (0..100).map(|_| random.below(1000) as f64).collect();
+        assert_eq!(quantile(&few, 0.99, 0.95), None, "one sample lies beyond");
+        assert!(quantile(&few, 0.5, 0.95).is_some() && quantile(&[], 0.5, 0.95).is_none());
+    }
+
+    #[test]
+    fn a_series_that_climbs_has_a_trend_and_one_that_only_varies_has_none() {
+        let mut random = Random::new(4);
+        let mut level = |slope: f64| -> Vec<f64> {
+            (0..60).map(|n| 100.0 + slope * f64::from(n) + random.below(40) as f64).collect()
+        };
+        let climbing = trend(&level(1.0)).expect("a trend");
+        assert!(climbing.chance < 1e-6 && (climbing.change - 0.39).abs() < 0.1, "{climbing:?}");
+        let by_chance = (0..1000).filter(|_| trend(&level(0.0)).is_some_and(|trend| trend.chance < 0.05)).count();
+        assert!((25..=75).contains(&by_chance), "{by_chance} of 1000");
+        assert_eq!(trend(&[1.0; 7]), None);
+        assert_eq!(trend(&[1.0; 20]).map(|trend| trend.change), Some(0.0));
     }
 
     #[test]

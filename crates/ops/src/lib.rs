@@ -11,6 +11,7 @@ mod facts;
 mod findings;
 pub mod hatest;
 pub mod lint;
+#[allow(dead_code, unused_imports, reason = "the commands that play loads are to come")]
 mod load;
 mod report;
 pub mod simulate;

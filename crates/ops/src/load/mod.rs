@@ -4,8 +4,27 @@
 //! be sent, not from the one at which a client was free for it.
 //! Not here: which load a command plays (`simulate`, `capacity`), what follows from it (`theory`, `findings`).
 
+mod arrivals;
+mod check;
+mod driver;
 mod law;
+mod null;
+mod pairs;
+mod poll;
+mod self_check;
+mod session;
+mod steady;
+mod tally;
 mod times;
 
+pub(crate) use arrivals::{ArrivalLaw, Arrivals};
+pub(crate) use check::{Fitness, reasons_against};
+pub(crate) use driver::{Driver, Effort, Ended, Lane, Order, Patience, Request, Step, Traffic};
 pub(crate) use law::{Dice, Law, micros};
+pub(crate) use null::NullResponder;
+pub(crate) use pairs::{ratio, turns};
+pub(crate) use self_check::{Capability, capability};
+pub(crate) use session::{Login, LoginTimes, Place, Refused};
+pub(crate) use steady::{Steadiness, steadiness};
+pub(crate) use tally::{End, Passage, Percentile, Sample, Tally};
 pub(crate) use times::Times;

@@ -110,6 +110,93 @@ fn twenty_thousand_databases_are_judged_in_time_linear_in_their_number() {
     assert!(large < small * 20, "{small:?} became {large:?}");
 }
 
+/// The pooler judges its configuration when it starts, and would not start if a rule panicked: arithmetic with the largest values, a division
+/// by what is 0, a text that has no end.
+#[test]
+fn no_value_that_a_configuration_may_have_panics_a_rule() {
+    let settings = config::Settings::default().show();
+    let mut random = base::Random::new(42);
+    let mut judged = 0;
+    let mut judge = |text: &str| {
+        let read = |_: &str| Ok(text.as_bytes().to_vec());
+        let Ok(loaded) = config::load("a.ini", &read, &config::Overrides::default()) else { return };
+        line_of_start("a.ini", &loaded, &read);
+        judged += 1;
+    };
+    for setting in &settings {
+        for value in EXTREMES {
+            judge(&format!("{BASE}{} = {value}\n", setting.key));
+        }
+    }
+    for _ in 0..3000 {
+        let mut pick = |many: usize| (random.next_u64() % many as u64) as usize;
+        let mut text = String::from("[databases]\n");
+        for line in 0..pick(4) {
+            let _ = write!(text, "d{line} = host=h{}", pick(3));
+            for _ in 0..pick(6) {
+                let _ = write!(text, " {}={}", DATABASE_WORDS[pick(DATABASE_WORDS.len())], EXTREMES[pick(NUMBERS)]);
+            }
+            text.push('\n');
+        }
+        text.push_str("[users]\n");
+        for line in 0..pick(3) {
+            let (size, connections) = (EXTREMES[pick(NUMBERS)], EXTREMES[pick(NUMBERS)]);
+            let _ = writeln!(text, "u{line} = pool_size={size} max_user_connections={connections}");
+        }
+        text.push_str("[pgbouncer]\n");
+        for _ in 0..pick(9) {
+            let _ = writeln!(text, "{} = {}", settings[pick(settings.len())].key, EXTREMES[pick(EXTREMES.len())]);
+        }
+        judge(&text);
+    }
+    assert!(judged > 1500, "{judged} were configurations");
+}
+
+/// What numbers may be written as, and other words; the numbers come first.
+const EXTREMES: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "3",
+    "1000",
+    "65535",
+    "2147483647",
+    "4294967295",
+    "9223372036854775807",
+    "0.000001",
+    "1e300",
+    "1e-300",
+    "-1",
+    "",
+    "*",
+    "session",
+    "transaction",
+    "disabled",
+    "require",
+    "trust",
+    "scram-sha-256",
+    "\u{7f}\u{20ac}",
+    "'",
+    "a,b,,c",
+    "127.0.0.1/0",
+    "::/0",
+    "/",
+];
+const NUMBERS: usize = 12;
+const DATABASE_WORDS: &[&str] = &[
+    "pool_size",
+    "min_pool_size",
+    "reserve_pool_size",
+    "max_db_connections",
+    "max_db_client_connections",
+    "port",
+    "connect_query",
+    "user",
+    "server_lifetime",
+    "pool_mode",
+    "load_balance_hosts",
+];
+
 fn processor_time() -> std::time::Duration {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock");
     std::time::Duration::from(time)

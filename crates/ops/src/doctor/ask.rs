@@ -31,6 +31,14 @@ pub(crate) fn server_target(conninfo: &str) -> Result<Target, String> {
     Ok(target)
 }
 
+/// Reads a connection string that is taken as it is.
+///
+/// # Errors
+/// As [`server_target`].
+pub(crate) fn plain_target(conninfo: &str) -> Result<Target, String> {
+    target(conninfo, &|name| std::env::var(name).ok())
+}
+
 /// Reads the connection string of a console, whose database is `pgbouncer` unless the string says another.
 ///
 /// # Errors

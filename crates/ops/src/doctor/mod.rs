@@ -4,14 +4,14 @@
 //! not hide what was seen before.
 //! Not here: what was observed (`facts`), the rules (`rules`), how findings are shown (`report`). Begin with `options`, then `run`.
 
-mod ask;
+pub(crate) mod ask;
 mod division;
 mod measured;
 mod options;
-mod progress;
+pub(crate) mod progress;
 mod rules;
 mod sampling;
-mod stop;
+pub(crate) mod stop;
 
 pub use options::{DoctorOptions, USAGE};
 
@@ -165,7 +165,7 @@ impl<'o> Visit<'o> {
         if self.server.is_none() && self.pooler.is_none() {
             return Err("--server".to_owned());
         }
-        let progress = Progress::of(time);
+        let progress = Progress::of(time, "sampling waits");
         let begin = Instant::now();
         let hidden = |postgres: &Postgres| postgres.about.as_ref().ok().and_then(|about| about.sees_sessions().err());
         let waits = match server {

@@ -13,17 +13,16 @@ use tokio::time::{Instant, sleep};
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// The line of a run that takes `time`.
-    pub(crate) fn of(time: Duration) -> Self {
+    /// The line of a run that takes `time`; `doing` says what it does.
+    pub(crate) fn of(time: Duration, doing: &str) -> Self {
         if time <= SHORT || !stderr().is_terminal() {
             return Self(None);
         }
         let bar = ProgressBar::new(STEPS);
-        if let Ok(style) =
-            ProgressStyle::with_template("sampling waits {bar:40} {msg} (Ctrl-C ends it with what is known)")
-        {
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:40} {msg} (Ctrl-C ends it with what is known)") {
             bar.set_style(style);
         }
+        bar.set_prefix(doing.to_owned());
         bar.set_message(format!("of {} s", time.as_secs()));
         Self(Some(bar))
     }

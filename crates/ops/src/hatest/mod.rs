@@ -34,7 +34,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
-pub(crate) use answer::Codes;
+pub(crate) use answer::{Codes, Failure};
 pub use options::{HatestOptions, USAGE};
 pub(crate) use session::Session;
 pub(crate) use target::{Machine, Target};

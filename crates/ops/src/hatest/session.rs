@@ -5,7 +5,10 @@
 //! Not here: how often it is tried (`writer`, `reader`, `check`).
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,7 +19,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, Connection, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, Connection, SimpleQueryMessage};
 use tokio_stream::StreamExt as _;
 
 use super::answer::{Codes, Failure};
@@ -40,6 +43,14 @@ impl Session {
     /// # Errors
     /// No host can be used; the text says why the last one could not.
     pub(crate) async fn open(target: &Target, failed: &mut Codes) -> Result<Self, String> {
+        Self::open_hearing(target, failed, Rc::new(|_| {})).await
+    }
+
+    /// As [`open`](Self::open); `hear` is given the text of each notice.
+    ///
+    /// # Errors
+    /// No host can be used; the text says why the last one could not.
+    pub(crate) async fn open_hearing(target: &Target, failed: &mut Codes, hear: Hear) -> Result<Self, String> {
         let mut hosts: Vec<&HostOfTarget> = target.hosts.iter().collect();
         if target.is_random {
             shuffle(&mut hosts);
@@ -51,7 +62,7 @@ impl Session {
         let mut why = String::new();
         for wanted in rounds {
             for host in &hosts {
-                let opened = timeout(target.connect_timeout, Self::enter(target, host, *wanted)).await;
+                let opened = timeout(target.connect_timeout, Self::enter(target, host, *wanted, &hear)).await;
                 match opened.unwrap_or_else(|_| Err(Refusal::of(Failure::Broken("timeout")))) {
                     Ok(session) => return Ok(session),
                     Err(refusal) => {
@@ -64,7 +75,7 @@ impl Session {
         Err(why)
     }
 
-    async fn enter(target: &Target, host: &HostOfTarget, wanted: Wanted) -> Result<Self, Refusal> {
+    async fn enter(target: &Target, host: &HostOfTarget, wanted: Wanted, hear: &Hear) -> Result<Self, Refusal> {
         let stream = open(target, host).await.map_err(|error| Refusal::of(Failure::from(&error)))?;
         let received = Arc::new(AtomicUsize::new(0));
         let stream = Counted::new(stream, received.clone(), ANSWER_BYTES_MAX);
@@ -75,10 +86,7 @@ impl Session {
         let login = host.login.connect_raw(stream, Secure::optional(secure)).await;
         let (client, connection) = login.map_err(|error| Refusal::login(&error))?;
         let reported = reported_role(&connection);
-        let connection = tokio::task::spawn_local(async move {
-            let ended = connection.await;
-            ended.err().map(|error| Failure::from(&error))
-        });
+        let connection = tokio::task::spawn_local(carry(connection, received.clone(), hear.clone()));
         let mut session = Self { client, connection: Running(connection), received };
         if !matches!(wanted, Wanted::Any) {
             let role = match reported {
@@ -154,6 +162,36 @@ impl Session {
         answer.await.map_err(|error| Failure::from(&error))
     }
 
+    /// Runs a statement, and returns how many rows it has returned or changed, and a digest of what it has returned: equal for equal answers.
+    pub(crate) async fn digest(&mut self, sql: &str) -> Result<(u64, u64), Failure> {
+        self.received.store(0, Ordering::Relaxed);
+        let answer = async {
+            let stream = self.client.simple_query_raw(sql).await?;
+            tokio::pin!(stream);
+            let (mut returned, mut told, mut hasher) = (0, 0, DefaultHasher::new());
+            while let Some(message) = stream.next().await {
+                match message? {
+                    SimpleQueryMessage::Row(row) => {
+                        self.received.store(0, Ordering::Relaxed);
+                        returned += 1;
+                        (0..row.len()).for_each(|at| row.try_get(at).ok().flatten().hash(&mut hasher));
+                    }
+                    SimpleQueryMessage::CommandComplete(rows) => told += rows,
+                    _ => {}
+                }
+            }
+            Ok::<_, tokio_postgres::Error>((told.max(returned), hasher.finish()))
+        };
+        match answer.await {
+            Ok(digest) => Ok(digest),
+            Err(error) => match Failure::from(&error) {
+                // The connection knows more than the request.
+                Failure::Broken("closed") => Err(self.end().await.unwrap_or(Failure::Broken("closed"))),
+                failure => Err(failure),
+            },
+        }
+    }
+
     /// Whether the connection has ended.
     pub(crate) fn is_broken(&self) -> bool {
         self.client.is_closed() || self.connection.0.is_finished()
@@ -172,6 +210,21 @@ impl Session {
         // Whoever has asked for the end of the connection has taken the outcome of its task.
         if !connection.0.is_finished() {
             let _ = timeout(END_TIME_MAX, &mut connection.0).await;
+        }
+    }
+}
+
+/// Runs a connection until it ends; returns why it ended, unless we ended it.
+async fn carry(mut connection: Carried, received: Arc<AtomicUsize>, hear: Hear) -> Option<Failure> {
+    loop {
+        match poll_fn(|context| connection.poll_message(context)).await {
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                received.store(0, Ordering::Relaxed);
+                hear(notice.message());
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Some(Failure::from(&error)),
+            None => return None,
         }
     }
 }
@@ -213,12 +266,15 @@ impl Refusal {
 }
 
 /// In recovery, and read-only, if the server has reported both, as PostgreSQL 14 does.
-fn reported_role(connection: &Connection<Opened, Secured<Opened>>) -> Option<(bool, bool)> {
+fn reported_role(connection: &Carried) -> Option<(bool, bool)> {
     let is_on = |name: &str| connection.parameter(name).map(|value| value == "on");
     Some((is_on("in_hot_standby")?, is_on("default_transaction_read_only")?))
 }
 
 type Opened = Counted<Box<dyn Stream>>;
+type Carried = Connection<Opened, Secured<Opened>>;
+/// Is given the text of each notice.
+pub(crate) type Hear = Rc<dyn Fn(&str)>;
 
 async fn open(target: &Target, host: &HostOfTarget) -> io::Result<Box<dyn Stream>> {
     Ok(match &host.address {

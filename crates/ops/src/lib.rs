@@ -13,6 +13,7 @@ pub mod hatest;
 pub mod lint;
 #[allow(dead_code, unused_imports, reason = "the commands that play loads are to come")]
 mod load;
+pub mod record;
 mod report;
 pub mod simulate;
 pub mod table;

@@ -39,6 +39,8 @@ pub(crate) enum Call {
     Doctor(Vec<OsString>),
     /// Recommend sizes; as with [`Call::Hatest`].
     Advise(Vec<OsString>),
+    /// Record what clients ask for; as with [`Call::Hatest`].
+    Record(Vec<OsString>),
     /// Switch a cluster over.
     Switchover(SwitchoverOptions),
     /// Print the version.
@@ -99,6 +101,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "advise") {
         return Ok(Call::Advise(args.into_iter().skip(1).collect()));
+    }
+    if args.first().is_some_and(|first| first == "record") {
+        return Ok(Call::Record(args.into_iter().skip(1).collect()));
     }
     if args.first().is_some_and(|first| first == "switchover") {
         return SwitchoverOptions::parse(args.into_iter().skip(1)).map(Call::Switchover);
@@ -182,6 +187,7 @@ Usage:
   trunkline simulate [OPTION]... SPEC_FILE | --preset NAME
   trunkline doctor [--server CONNINFO] [--pooler CONNINFO] [--host] [OPTION]...
   trunkline advise [OPTION]... --metrics URL | --history FILE | --preset NAME | --from-simulation SPEC_FILE
+  trunkline record --pooler CONNINFO --database NAME [OPTION]...
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -207,6 +213,7 @@ Other things to do:
                          (trunkline simulate --help)
   doctor                 find what is wrong with a PostgreSQL, its pooler and its machine while they run (trunkline doctor --help)
   advise                 recommend sizes of pools, with every bound that led to them (trunkline advise --help)
+  record                 write down what the clients of a database ask for, to play it again (trunkline record --help)
 ";
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod listening_sockets;
 mod memory;
 mod opening;
 mod pidfile;
+mod record;
 mod simulate;
 mod takeover;
 mod threads;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Call::Hatest(args) => hatest::hatest(args),
         Call::Simulate(args) => simulate::simulate(args),
         Call::Advise(args) => advise::advise(args),
+        Call::Record(args) => record::record(args),
         Call::Switchover(options) => top::switchover(&options),
         Call::Lint(args) => lint::lint(args),
         Call::Doctor(args) => doctor::doctor(args),

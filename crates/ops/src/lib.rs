@@ -14,6 +14,7 @@ pub mod lint;
 #[allow(dead_code, unused_imports, reason = "the commands that play loads are to come")]
 mod load;
 pub mod record;
+pub mod replay;
 mod report;
 pub mod simulate;
 pub mod table;

@@ -10,6 +10,7 @@ use config::Overrides;
 use control::PGBOUNCER_VERSION;
 use lexopt::{Arg, Parser, ValueExt};
 use ops::demo::DemoOptions;
+use ops::replay::ReplayOptions;
 use top::{SwitchoverOptions, TopOptions};
 
 /// What the command line asks for.
@@ -39,6 +40,8 @@ pub(crate) enum Call {
     Doctor(Vec<OsString>),
     /// Recommend sizes; as with [`Call::Hatest`].
     Advise(Vec<OsString>),
+    /// Play a recording; as with [`Call::Hatest`].
+    Replay(Vec<OsString>),
     /// Record what clients ask for; as with [`Call::Hatest`].
     Record(Vec<OsString>),
     /// Switch a cluster over.
@@ -101,6 +104,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "advise") {
         return Ok(Call::Advise(args.into_iter().skip(1).collect()));
+    }
+    if args.first().is_some_and(|first| first == "capacity") && ReplayOptions::are_meant(&args) {
+        return Ok(Call::Replay(args.into_iter().skip(1).collect()));
     }
     if args.first().is_some_and(|first| first == "record") {
         return Ok(Call::Record(args.into_iter().skip(1).collect()));
@@ -188,6 +194,7 @@ Usage:
   trunkline doctor [--server CONNINFO] [--pooler CONNINFO] [--host] [OPTION]...
   trunkline advise [OPTION]... --metrics URL | --history FILE | --preset NAME | --from-simulation SPEC_FILE
   trunkline record --pooler CONNINFO --database NAME [OPTION]...
+  trunkline capacity --replay FILE --target CONNINFO [--against CONNINFO] [OPTION]...
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -214,6 +221,8 @@ Other things to do:
   doctor                 find what is wrong with a PostgreSQL, its pooler and its machine while they run (trunkline doctor --help)
   advise                 recommend sizes of pools, with every bound that led to them (trunkline advise --help)
   record                 write down what the clients of a database ask for, to play it again (trunkline record --help)
+  capacity --replay      play a recording at any speed, and compare answers and times of two targets
+                         (trunkline capacity --replay FILE --help)
 ";
 
 #[cfg(test)]

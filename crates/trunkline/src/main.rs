@@ -18,6 +18,7 @@ mod memory;
 mod opening;
 mod pidfile;
 mod record;
+mod replay;
 mod simulate;
 mod takeover;
 mod threads;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Call::Hatest(args) => hatest::hatest(args),
         Call::Simulate(args) => simulate::simulate(args),
         Call::Advise(args) => advise::advise(args),
+        Call::Replay(args) => replay::replay(args),
         Call::Record(args) => record::record(args),
         Call::Switchover(options) => top::switchover(&options),
         Call::Lint(args) => lint::lint(args),

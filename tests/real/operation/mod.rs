@@ -10,6 +10,7 @@ pub(crate) mod inis;
 pub(crate) mod lint;
 pub(crate) mod log_format;
 pub(crate) mod lookups;
+pub(crate) mod record;
 pub(crate) mod signals;
 pub(crate) mod sockets;
 pub(crate) mod spans;

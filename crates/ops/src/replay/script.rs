@@ -1,0 +1,239 @@
+//! What is played: the requests of a recording as texts, with values.
+//!
+//! Always true: the same recording and seed give the same texts; unless it may write, a script has no statement by which a transaction that
+//! only reads could become another, and what is not understood is left out.
+//! Not here: when they are sent, and to whom (`player`).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use base::Random;
+
+use crate::record::{RecordedRequest, Recording, Statement, Values};
+
+/// Requests by sessions.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Script {
+    pub(super) sessions: Vec<Vec<Planned>>,
+    /// How many requests are left out, by why.
+    pub(super) left_out: BTreeMap<&'static str, u64>,
+}
+
+/// A request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Planned {
+    /// When it is to be sent, in microseconds of the run.
+    pub(super) at: u64,
+    /// The number of its statement in the recording.
+    pub(super) statement: usize,
+    pub(super) sql: Rc<str>,
+}
+
+impl Script {
+    /// # Errors
+    /// The recording has no values.
+    pub(super) fn new(recording: &Recording, speed: f64, seed: u64, may_write: bool) -> Result<Self, String> {
+        if recording.values == Values::None {
+            return Err("the recording has no values: record with --values spread or literals".to_owned());
+        }
+        let mut script = Self::default();
+        let mut random = Random::new(seed);
+        for session in &recording.sessions {
+            let mut is_open = false;
+            let mut planned = Vec::new();
+            for request in &session.requests {
+                let Some(text) = text(&recording.statements[request.statement], request, &mut random) else {
+                    script.leave_out("values are missing");
+                    continue;
+                };
+                let sql = if may_write { Ok(text) } else { reading(&text, &mut is_open) };
+                match sql {
+                    Ok(sql) => {
+                        let at = (request.at * 1e6 / speed) as u64;
+                        planned.push(Planned { at, statement: request.statement, sql: sql.into() });
+                    }
+                    Err(why) => script.leave_out(why),
+                }
+            }
+            if !planned.is_empty() {
+                script.sessions.push(planned);
+            }
+        }
+        Ok(script)
+    }
+
+    pub(super) fn requests(&self) -> usize {
+        self.sessions.iter().map(Vec::len).sum()
+    }
+
+    fn leave_out(&mut self, why: &'static str) {
+        *self.left_out.entry(why).or_default() += 1;
+    }
+}
+
+/// A statement with values in their places.
+fn text(statement: &Statement, request: &RecordedRequest, random: &mut Random) -> Option<String> {
+    let mut text = String::new();
+    for (place, part) in statement.parts.iter().enumerate() {
+        if let Some(before) = place.checked_sub(1) {
+            match (request.values.get(before), statement.spreads.get(before)) {
+                (Some(value), _) => text.push_str(value),
+                (None, Some(spread)) => text.push_str(&spread.draw(random)),
+                (None, None) => return None,
+            }
+        }
+        text.push_str(part);
+    }
+    Some(text)
+}
+
+/// A text that changes nothing: within a transaction that only reads, or as one. `is_open` says whether the session is in one.
+fn reading(text: &str, is_open: &mut bool) -> Result<String, &'static str> {
+    let statements = route::statements(text.as_bytes()).map_err(|_| "cannot be read")?;
+    let [only] = &statements[..] else { return Err("has several statements") };
+    let text = &text[only.clone()];
+    let words: Vec<String> = words(text);
+    let first = words.first().map_or("", String::as_str);
+    let has = |word: &str| words.iter().any(|known| known == word);
+    match first {
+        "begin" | "start" => {
+            if has("write") {
+                return Err("writes");
+            }
+            *is_open = true;
+            let is_said = has("only");
+            Ok(if is_said { text.to_owned() } else { format!("{text} READ ONLY") })
+        }
+        "commit" | "end" | "rollback" | "abort" if has("prepared") => Err("writes"),
+        "commit" | "end" | "abort" => {
+            *is_open = has("chain") && !has("no");
+            Ok(text.to_owned())
+        }
+        "rollback" => {
+            *is_open = has("to") || has("chain") && !has("no");
+            Ok(text.to_owned())
+        }
+        "savepoint" | "release" | "fetch" | "move" | "close" | "show" => Ok(text.to_owned()),
+        "set" | "reset" if changes_writing(text) || has("write") => Err("writes"),
+        "set" | "reset" => Ok(text.to_owned()),
+        "select" | "with" | "values" | "table" | "explain" | "declare" if has_effects(&words) => {
+            Err("does more than read")
+        }
+        "select" | "with" | "values" | "table" | "explain" if !*is_open => {
+            Ok(format!("SET TRANSACTION READ ONLY; {text}"))
+        }
+        "select" | "with" | "values" | "table" | "explain" | "declare" => Ok(text.to_owned()),
+        "insert" | "update" | "delete" | "merge" | "copy" | "create" | "alter" | "drop" | "truncate" => Err("writes"),
+        _ => Err("is no statement that reads"),
+    }
+}
+
+/// Words outside of quotes, in lower case.
+fn words(text: &str) -> Vec<String> {
+    use route::lexer::{Kind, Lexer};
+    let tokens = Lexer::new(text.as_bytes(), route::Dialect::default()).filter(|token| token.kind == Kind::Word);
+    tokens.filter_map(|token| text.get(token.range())).map(str::to_ascii_lowercase).collect()
+}
+
+/// Whether a text names a setting by which transactions write again, however it is quoted.
+fn changes_writing(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("read_only")
+}
+
+/// Whether a text calls a function that does something outside of its transaction.
+fn has_effects(words: &[String]) -> bool {
+    let is_called = |word: &String| EFFECTS.contains(&word.as_str()) || word.starts_with("dblink");
+    words.iter().any(is_called)
+}
+
+/// Functions whose effects a transaction that only reads does not prevent (PostgreSQL manual, "System Administration Functions"). That `set_config`
+/// has a transaction write again is refused, since a query has its snapshot before it calls anything.
+const EFFECTS: [&str; 14] = [
+    "pg_terminate_backend",
+    "pg_cancel_backend",
+    "pg_reload_conf",
+    "pg_rotate_logfile",
+    "pg_promote",
+    "pg_switch_wal",
+    "pg_create_restore_point",
+    "pg_wal_replay_pause",
+    "pg_wal_replay_resume",
+    "pg_drop_replication_slot",
+    "pg_create_logical_replication_slot",
+    "pg_create_physical_replication_slot",
+    "pg_logical_emit_message",
+    "lo_export",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(texts: &[&str], may_write: bool) -> Script {
+        let requests: String = (0..texts.len())
+            .map(|number| format!("{{\"at\": {number}.0, \"statement\": {number}}}"))
+            .collect::<Vec<_>>()
+            .join(",");
+        let statements: Vec<_> =
+            texts.iter().map(|text| serde_json::json!({"parts": [text], "calls": 1}).to_string()).collect();
+        let written = format!(
+            r#"{{"schema":1,"kind":"","pooler":"","database":"","began":"","seconds":1.0,"values":"literals","dropped":0,"left_out":0,
+            "statements":[{}],"sessions":[{{"requests":[{requests}]}}]}}"#,
+            statements.join(",")
+        );
+        Script::new(&Recording::read(&written).expect("a recording"), 2.0, 1, may_write).expect("a script")
+    }
+
+    fn texts(script: &Script) -> Vec<&str> {
+        script.sessions.iter().flatten().map(|planned| &*planned.sql).collect()
+    }
+
+    #[test]
+    fn what_reads_is_played_in_transactions_that_only_read() {
+        let script = script(&["select 1", "begin", "select 2", "commit", "show search_path", "begin read only"], false);
+        assert_eq!(
+            texts(&script),
+            [
+                "SET TRANSACTION READ ONLY; select 1",
+                "begin READ ONLY",
+                "select 2",
+                "commit",
+                "show search_path",
+                "begin read only"
+            ]
+        );
+        assert_eq!(script.sessions[0][1].at, 500_000, "twice as fast");
+    }
+
+    #[test]
+    fn what_could_write_is_left_out() {
+        for text in [
+            "insert into t values (1)",
+            "begin read write",
+            "set transaction read write",
+            "set \"transaction_read_only\" = off",
+            "set default_transaction_read_only to off",
+            "reset transaction_read_only",
+            "select 1; insert into t values (1)",
+            "commit; delete from t",
+            "commit prepared 'a'",
+            "select pg_terminate_backend(1)",
+            "select dblink_exec('', 'drop table t')",
+            "copy t to program 'rm'",
+            "do $$ begin end $$",
+            "call f()",
+            "select 'abc",
+            "vacuum",
+        ] {
+            let script = script(&[text], false);
+            assert_eq!(script.requests(), 0, "{text}: {script:?}");
+            assert_eq!(script.left_out.values().sum::<u64>(), 1);
+        }
+    }
+
+    #[test]
+    fn with_the_word_all_is_played_as_it_was() {
+        let all = ["insert into t values (1)", "select 1; select 2"];
+        assert_eq!(texts(&script(&all, true)), all);
+    }
+}

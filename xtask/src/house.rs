@@ -61,11 +61,20 @@ impl House {
 
     /// Builds the release binary of the pooler and returns its path.
     pub(crate) fn build_release(&self) -> Result<PathBuf, String> {
+        self.build_as("release")
+    }
+
+    /// Builds the pooler as `make demo` does, and returns its path.
+    pub(crate) fn build_demo(&self) -> Result<PathBuf, String> {
+        self.build_as("demo")
+    }
+
+    fn build_as(&self, profile: &str) -> Result<PathBuf, String> {
         let mut command = self.optimizing_cargo_command();
-        command.args(["build", "--release", "--package", "trunkline"]);
+        command.args(["build", "--profile", profile, "--package", "trunkline"]);
         let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-        status.success().then_some(()).ok_or("failed: cargo build --release --package trunkline")?;
-        Ok(self.target().join("release").join("trunkline"))
+        status.success().then_some(()).ok_or(format!("failed: cargo build --profile {profile} --package trunkline"))?;
+        Ok(self.target().join(profile).join("trunkline"))
     }
 
     /// The target folder of cargo.

@@ -1,6 +1,7 @@
-//! `cargo xtask test`: every test of the project, against the release build of the pooler.
+//! `cargo xtask test`: every test of the project, against the pooler as `make demo` builds it: like the release where a transaction passes, but
+//! for link-time optimization, which would take a third of the time that all checks may take.
 //!
-//! Always true: the tests find the release binary in `TRUNKLINE_BIN`; when this ends, no process that a test started is
+//! Always true: the tests find that binary in `TRUNKLINE_BIN`; when this ends, no process that a test started is
 //! alive. A test that leaves one behind makes the run fail, because the pooler might leave one behind for an operator
 //! as well.
 //! Not here: PostgreSQL. The tests start their own, as an ordinary user, and stop it.
@@ -31,16 +32,13 @@ fn run_in_laps(house: &House, arguments: &[OsString], laps: &mut Laps) -> Result
     setup::run(&[Purpose::Test])?;
     // Arguments select some of cargo's tests; then nothing else is run.
     let is_whole = arguments.is_empty();
-    // Link-time optimization of the release build uses one processor for minutes. The rest yields to that build, so that
-    // it comes to its link soon and the rest fills the other processor meanwhile.
+    // One build waits for its last crates on one processor, while the other has many.
     let program = thread::scope(|scope| {
         let rest = scope.spawn(|| {
-            // Of this thread alone, and of what it starts.
-            rustix::process::nice(YIELDING).map_err(|error| format!("cannot lower the priority: {error}"))?;
             build_tests(house, arguments)?;
             if is_whole { crate::world::build(house).map(drop) } else { Ok(()) }
         });
-        let program = house.build_release();
+        let program = house.build_demo();
         rest.join().map_err(|_| "test: lost a build".to_owned())??;
         program
     })?;
@@ -246,8 +244,6 @@ fn describe(pid: Pid) -> String {
 }
 
 const GRACE: Duration = Duration::from_secs(5);
-/// What the priority of a build is lowered by, of 19 at most.
-const YIELDING: i32 = 15;
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 

@@ -330,8 +330,14 @@ impl Exchange {
     /// [`Exchange::answered`] for an exchange that [`Exchange::is_plain`], and a message that is part of an answer. Returns
     /// false where the message needs a closer look; then nothing has changed.
     #[must_use]
+    #[inline]
     pub fn passes(&mut self, kind: u8) -> bool {
-        self.count == Count::Sure && self.stray_syncs == 0 && self.progressed(kind).is_ok()
+        if self.count != Count::Sure || self.stray_syncs != 0 {
+            return false;
+        }
+        // An item that has begun only counts all messages but its last.
+        let is_counted = self.has_begun && self.owed.front_mut().is_some_and(|owed| owed.counts(kind));
+        is_counted || self.progressed(kind).is_ok()
     }
 
     fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, ProtocolViolation> {
@@ -475,31 +481,7 @@ impl Exchange {
         self.drop_paid_batch();
         self.begin();
         match self.owed.front_mut() {
-            Some(Owed::Batch { answers }) => match kind {
-                backend::PARSE_COMPLETE
-                | backend::BIND_COMPLETE
-                | backend::CLOSE_COMPLETE
-                | backend::NO_DATA
-                | backend::ROW_DESCRIPTION
-                | backend::COMMAND_COMPLETE
-                | backend::EMPTY_QUERY_RESPONSE
-                | backend::PORTAL_SUSPENDED => *answers = answers.checked_sub(1).ok_or(ProtocolViolation)?,
-                backend::DATA_ROW | backend::PARAMETER_DESCRIPTION | backend::COPY_OUT_RESPONSE if *answers > 0 => {}
-                frontend::COPY_DATA | frontend::COPY_DONE if *answers > 0 => {}
-                backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if *answers > 0 => self.copy_begins(),
-                _ => return Err(ProtocolViolation),
-            },
-            Some(Owed::Query) => match kind {
-                backend::ROW_DESCRIPTION
-                | backend::DATA_ROW
-                | backend::EMPTY_QUERY_RESPONSE
-                | backend::COPY_OUT_RESPONSE
-                | frontend::COPY_DATA
-                | frontend::COPY_DONE
-                | backend::COMMAND_COMPLETE => {}
-                backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => self.copy_begins(),
-                _ => return Err(ProtocolViolation),
-            },
+            None => return Err(ProtocolViolation),
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
             // The parameters of a statement are described before its columns.
             Some(Owed::Step(step)) if kind == backend::PARAMETER_DESCRIPTION && step.describes() => {
@@ -512,7 +494,12 @@ impl Exchange {
                 self.keep_open();
                 return Ok(answered);
             }
-            _ => return Err(ProtocolViolation),
+            Some(Owed::Batch { answers: 1.. } | Owed::Query)
+                if matches!(kind, backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE) =>
+            {
+                self.copy_begins();
+            }
+            Some(owed) => owed.counts(kind).then_some(()).ok_or(ProtocolViolation)?,
         }
         if kind == backend::COMMAND_COMPLETE && self.count == Count::Sure {
             // A COPY that has succeeded has read, and so ignored, every Sync before its end.

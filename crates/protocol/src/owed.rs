@@ -4,7 +4,7 @@
 //! Not here: the order in which it is paid (`exchange`).
 
 use serde::{Deserialize, Serialize};
-use wire::backend;
+use wire::{backend, frontend};
 
 /// What the server owes, in the order in which it must pay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -36,6 +36,36 @@ impl Owed {
         matches!(self, Self::Ours | Self::OursAlong { .. })
     }
 
+    /// Takes a message of the server that is part of the answer and changes nothing but how many are still owed. Returns whether it was
+    /// one.
+    #[inline]
+    pub(crate) fn counts(&mut self, kind: u8) -> bool {
+        match self {
+            Self::Batch { answers: answers @ 1.. } => match kind {
+                backend::PARSE_COMPLETE
+                | backend::BIND_COMPLETE
+                | backend::CLOSE_COMPLETE
+                | backend::NO_DATA
+                | backend::ROW_DESCRIPTION
+                | backend::COMMAND_COMPLETE
+                | backend::EMPTY_QUERY_RESPONSE
+                | backend::PORTAL_SUSPENDED => {
+                    *answers -= 1;
+                    true
+                }
+                _ => is_of_rows(kind) || kind == backend::PARAMETER_DESCRIPTION,
+            },
+            Self::Query => {
+                is_of_rows(kind)
+                    || matches!(
+                        kind,
+                        backend::ROW_DESCRIPTION | backend::EMPTY_QUERY_RESPONSE | backend::COMMAND_COMPLETE
+                    )
+            }
+            _ => false,
+        }
+    }
+
     /// The number of messages of a client, or of ours among them, whose answers it stands for, Syncs aside.
     pub(crate) fn messages(&self) -> u64 {
         match *self {
@@ -57,6 +87,12 @@ impl Owed {
     pub(crate) fn is_paid(&self) -> bool {
         matches!(self, Self::Batch { answers: 0 } | Self::CopyEnd)
     }
+}
+
+/// Whether a message of the server is a row, or belongs to a COPY to the client.
+#[inline]
+fn is_of_rows(kind: u8) -> bool {
+    matches!(kind, backend::DATA_ROW | backend::COPY_OUT_RESPONSE | frontend::COPY_DATA | frontend::COPY_DONE)
 }
 
 /// A message of the extended protocol whose outcome must be known, not only that it is answered.

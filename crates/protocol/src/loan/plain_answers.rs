@@ -48,6 +48,8 @@ impl ServerSession {
         let from = place.at;
         let mut last = None;
         let mut heard = None;
+        // Most answers tell the request nothing, once they have begun.
+        let mut is_awaited = self.repeatable.is_sent();
         for (at, kind, body) in messages(bytes.get(from..).unwrap_or_default()) {
             match kind {
                 backend::COMMAND_COMPLETE if !tags::tells_nothing(body) => break,
@@ -63,7 +65,10 @@ impl ServerSession {
                     if !self.exchange.passes(kind) {
                         break;
                     }
-                    self.repeatable.answered(kind, None);
+                    if is_awaited {
+                        self.repeatable.answered(kind, None);
+                        is_awaited = self.repeatable.is_sent();
+                    }
                 }
                 backend::READY_FOR_QUERY => {
                     if TxStatus::parse(body).is_none() || self.exchange.answered(kind, body).is_err() {

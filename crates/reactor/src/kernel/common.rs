@@ -1,5 +1,6 @@
 //! What both kernel interfaces share: clocks, randomness, sockets to be connected, the log.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -15,24 +16,45 @@ use crate::listen::unix_address;
 use crate::{Address, Bound, Listener, LogTarget, Peer, Socket, TcpTuning};
 
 /// The clock of a turn, read once for everybody.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Clock {
     pub(crate) now: Time,
-    pub(crate) wall: Wall,
+    /// The time of day of `now`, once somebody has asked for it: few turns tell or keep it.
+    wall: Cell<Option<Wall>>,
 }
 
 impl Clock {
     pub(crate) fn read() -> Self {
-        let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        Self { now: Self::read_now(), wall: Wall(real.tv_sec * 1_000_000 + real.tv_nsec / 1000) }
+        Self { now: Self::read_now(), wall: Cell::new(None) }
     }
 
-    /// The time alone, by which a wait is computed.
-    pub(crate) fn read_now() -> Time {
+    /// The time of day of this turn.
+    pub(crate) fn wall(&self) -> Wall {
+        if let Some(wall) = self.wall.get() {
+            return wall;
+        }
+        let real = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let since = Self::read_now().since(self.now).as_micros() as i64;
+        let wall = Wall(real.tv_sec * 1_000_000 + real.tv_nsec / 1000 - since);
+        self.wall.set(Some(wall));
+        wall
+    }
+
+    /// How long there is to wait at the end of the turn.
+    pub(crate) fn left(&self, until: Time) -> Duration {
+        let left = until.since(self.now);
+        // The turn may have taken some time, which matters little to a wait that is long.
+        if left >= LONG { left } else { until.since(Self::read_now()) }
+    }
+
+    fn read_now() -> Time {
         let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         Time(mono.tv_sec as u64 * 1_000_000 + mono.tv_nsec as u64 / 1000)
     }
 }
+
+/// A turn takes a few milliseconds at the longest, and one that takes more is told.
+const LONG: Duration = Duration::from_millis(100);
 
 /// For how long the calling thread has run or waited for a processor since it was started. Where `/proc` does not tell
 /// (a kernel without `CONFIG_SCHED_INFO`, or no `/proc`), only the time for which it has run.

@@ -280,9 +280,8 @@ impl Epoll {
             Some(rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 })
         } else {
             until.map(|until| {
-                // The clock is read anew, because the turn may have taken some time. epoll counts whole milliseconds,
-                // so the rest is rounded up: a wait that ended too early would have to be repeated.
-                let wait = until.0.saturating_sub(Clock::read_now().0).div_ceil(1000) as i64;
+                // epoll counts whole milliseconds, so the rest is rounded up: a wait that ended too early would have to be repeated.
+                let wait = (self.common.clock.left(until).as_micros() as u64).div_ceil(1000) as i64;
                 rustix::event::Timespec { tv_sec: wait / 1000, tv_nsec: wait % 1000 * 1_000_000 }
             })
         };
@@ -322,7 +321,7 @@ impl Io for Epoll {
     }
 
     fn wall(&self) -> Wall {
-        self.common.clock.wall
+        self.common.clock.wall()
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {
@@ -453,7 +452,7 @@ impl Io for Epoll {
     }
 
     fn write_log(&mut self, lines: &Lines) {
-        self.common.log.write(self.common.clock.wall, lines);
+        self.common.log.write(self.common.clock.wall(), lines);
     }
 
     fn buffers(&self) -> (usize, usize) {

@@ -326,7 +326,7 @@ impl Io for Uring {
     }
 
     fn wall(&self) -> Wall {
-        self.common.clock.wall
+        self.common.clock.wall()
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {
@@ -451,7 +451,7 @@ impl Io for Uring {
     }
 
     fn write_log(&mut self, lines: &Lines) {
-        self.common.log.write(self.common.clock.wall, lines);
+        self.common.log.write(self.common.clock.wall(), lines);
     }
 
     fn buffers(&self) -> (usize, usize) {

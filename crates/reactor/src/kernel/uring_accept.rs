@@ -131,7 +131,7 @@ impl Drop for Uring {
             if self.acceptors.iter().all(|acceptor| !acceptor.is_armed) {
                 return;
             }
-            let soon = Clock::read_now() + FAREWELL_WAIT;
+            let soon = Clock::read().now + FAREWELL_WAIT;
             self.enter(Some(soon));
             while let Some(entry) = self.ring.completion().next() {
                 if let (Op::Accept, index) = unword(entry.user_data())

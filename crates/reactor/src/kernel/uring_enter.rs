@@ -22,9 +22,7 @@ impl Uring {
             _ if starving => self.ring.submit_and_wait(0),
             None => self.ring.submit_and_wait(1),
             Some(until) => {
-                // The clock is read anew, because the turn may have taken some time.
-                let wait = until - Clock::read_now();
-                let limit = types::Timespec::from(wait);
+                let limit = types::Timespec::from(self.common.clock.left(until));
                 let args = types::SubmitArgs::new().timespec(&limit);
                 self.ring.submitter().submit_with_args(1, &args)
             }
@@ -43,7 +41,7 @@ impl Uring {
         if self.memory_missed.is_none_or(|before| clock.now.since(before) >= MEMORY_TOLD_AFTER) {
             self.memory_missed = Some(clock.now);
             let text = format_args!("io_uring_enter: the kernel is out of memory, trying again");
-            self.common.log.write_one(clock.wall, Level::Warning, text);
+            self.common.log.write_one(clock.wall(), Level::Warning, text);
         }
         // An error only makes the rest too short.
         let _ = poll(&mut [PollFd::new(&self.waker, PollFlags::IN)], Some(&MEMORY_REST));

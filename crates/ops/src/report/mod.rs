@@ -6,6 +6,7 @@
 
 mod html;
 mod json;
+pub(crate) mod plot;
 mod sarif;
 mod terminal;
 

@@ -9,7 +9,7 @@ mod plot;
 mod text;
 
 use super::course::Study;
-use plot::Plot;
+use crate::report::plot::Plot;
 
 /// What is reported: one study, or the chapters of a story.
 #[derive(Debug)]

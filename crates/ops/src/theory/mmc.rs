@@ -116,6 +116,18 @@ impl Mmc {
         (1..=u32::from(u16::MAX)).find(|&servers| Self { servers, rate, service }.wait_quantile(q) <= seconds)
     }
 
+    /// For how long waits must be observed until the relative standard error of their mean is this small; infinite if there is no steady state.
+    #[must_use]
+    pub fn seconds_for(&self, relative_error: f64) -> f64 {
+        let (utilisation, waits) = (self.utilisation(), self.wait_probability());
+        if utilisation >= 1.0 || waits <= 0.0 || relative_error <= 0.0 {
+            return f64::INFINITY;
+        }
+        // For about so long a moment tells of the next.
+        let memory = self.service / (f64::from(self.servers) * (1.0 - utilisation.sqrt()).powi(2));
+        2.0 * memory * (2.0 / waits - 1.0) / relative_error.powi(2)
+    }
+
     /// How much faster the servers could work than arrivals come, per second.
     fn spare(&self) -> f64 {
         f64::from(self.servers) / self.service - self.rate
@@ -176,6 +188,24 @@ mod tests {
             let knee = Mmc::rate_max(4, 0.02, 0.99, limit_ms / 1e3);
             assert!((knee - rate).abs() < 0.06, "{limit_ms}: {knee}");
         }
+    }
+
+    #[test]
+    fn the_published_lengths_of_runs_are_reproduced() {
+        let table = [
+            (1, 0.8, 13458.0, 538.0),
+            (4, 0.5, 3060.0, 122.0),
+            (4, 0.8, 5278.0, 211.0),
+            (4, 0.9, 14609.0, 584.0),
+            (8, 0.8, 3780.0, 151.0),
+            (8, 0.9, 8786.0, 351.0),
+        ];
+        for (servers, utilisation, two, ten) in table {
+            let queue = queue(servers, utilisation);
+            assert!((queue.seconds_for(0.02) / two - 1.0).abs() < 2e-4, "{queue:?}: {}", queue.seconds_for(0.02));
+            assert!((queue.seconds_for(0.1) / ten - 1.0).abs() < 4e-3, "{queue:?}: {}", queue.seconds_for(0.1));
+        }
+        assert!(queue(4, 1.0).seconds_for(0.1).is_infinite());
     }
 
     #[test]

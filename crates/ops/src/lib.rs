@@ -5,6 +5,8 @@
 
 pub mod advise;
 mod arguments;
+#[allow(dead_code, reason = "the command that measures is to come")]
+mod capacity;
 pub mod demo;
 pub mod doctor;
 mod facts;

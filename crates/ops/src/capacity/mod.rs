@@ -5,7 +5,11 @@
 //! Not here: load and its histograms (`load`), the laws (`theory`), exit statuses of a wrong command line (crate `trunkline`).
 
 mod evidence;
+mod forecast;
+mod growth;
+mod history;
 mod knee;
+mod outlook;
 mod plan;
 mod probe;
 mod scaling;

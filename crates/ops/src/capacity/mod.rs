@@ -12,9 +12,11 @@ mod knee;
 mod outlook;
 mod plan;
 mod probe;
+mod relations;
 mod scaling;
 mod search;
 #[cfg(test)]
 mod search_tests;
 mod slo;
 mod step;
+mod workload;

@@ -5,8 +5,7 @@
 
 pub mod advise;
 mod arguments;
-#[allow(dead_code, reason = "the command that measures is to come")]
-mod capacity;
+pub mod capacity;
 pub mod demo;
 pub mod doctor;
 mod facts;

@@ -44,6 +44,8 @@ pub(crate) enum Call {
     Replay(Vec<OsString>),
     /// Record what clients ask for; as with [`Call::Hatest`].
     Record(Vec<OsString>),
+    /// Measure how much load is carried; as with [`Call::Hatest`].
+    Capacity(Vec<OsString>),
     /// Switch a cluster over.
     Switchover(SwitchoverOptions),
     /// Print the version.
@@ -110,6 +112,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     }
     if args.first().is_some_and(|first| first == "record") {
         return Ok(Call::Record(args.into_iter().skip(1).collect()));
+    }
+    if args.first().is_some_and(|first| first == "capacity") {
+        return Ok(Call::Capacity(args.into_iter().skip(1).collect()));
     }
     if args.first().is_some_and(|first| first == "switchover") {
         return SwitchoverOptions::parse(args.into_iter().skip(1)).map(Call::Switchover);
@@ -195,6 +200,7 @@ Usage:
   trunkline advise [OPTION]... --metrics URL | --history FILE | --preset NAME | --from-simulation SPEC_FILE
   trunkline record --pooler CONNINFO --database NAME [OPTION]...
   trunkline capacity --replay FILE --target CONNINFO [--against CONNINFO] [OPTION]...
+  trunkline capacity --target CONNINFO [OPTION]... | --forecast FILE --hard VALUE
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -223,6 +229,8 @@ Other things to do:
   record                 write down what the clients of a database ask for, to play it again (trunkline record --help)
   capacity --replay      play a recording at any speed, and compare answers and times of two targets
                          (trunkline capacity --replay FILE --help)
+  capacity               measure how much load a pooler or a PostgreSQL carries within an objective, what limits it, and how long
+                         the rest lasts (trunkline capacity --help)
 ";
 
 #[cfg(test)]
@@ -321,6 +329,13 @@ mod tests {
         let args = ["--host"].map(OsString::from).to_vec();
         assert_eq!(parse_words(&["doctor", "--host"]), Ok(Call::Doctor(args)));
         assert_eq!(serve(&["./doctor"]).config, "./doctor");
+    }
+
+    #[test]
+    fn capacity_reads_its_own_options() {
+        let args = ["--quick"].map(OsString::from).to_vec();
+        assert_eq!(parse_words(&["capacity", "--quick"]), Ok(Call::Capacity(args)));
+        assert_eq!(serve(&["./capacity"]).config, "./capacity");
     }
 
     #[test]

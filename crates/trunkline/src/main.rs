@@ -6,6 +6,7 @@
 mod advise;
 mod args;
 mod boot;
+mod capacity;
 mod check;
 mod daemon;
 mod doctor;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Call::Advise(args) => advise::advise(args),
         Call::Replay(args) => replay::replay(args),
         Call::Record(args) => record::record(args),
+        Call::Capacity(args) => capacity::capacity(args),
         Call::Switchover(options) => top::switchover(&options),
         Call::Lint(args) => lint::lint(args),
         Call::Doctor(args) => doctor::doctor(args),

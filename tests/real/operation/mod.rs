@@ -2,6 +2,7 @@
 
 pub(crate) mod advise;
 pub(crate) mod called_off;
+pub(crate) mod capacity;
 pub(crate) mod command;
 pub(crate) mod doctor;
 pub(crate) mod files;

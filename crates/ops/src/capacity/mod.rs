@@ -4,19 +4,36 @@
 //! proves nothing. Nothing is predicted beyond twice what was measured.
 //! Not here: load and its histograms (`load`), the laws (`theory`), exit statuses of a wrong command line (crate `trunkline`).
 
+mod attribution;
+mod course;
 mod evidence;
 mod forecast;
+mod formats;
 mod growth;
 mod history;
 mod knee;
+mod measure;
+mod observe;
+mod offered;
+mod options;
 mod outlook;
+mod own_schema;
+mod page;
 mod plan;
 mod probe;
+mod progress;
 mod relations;
+mod rig;
+#[cfg(test)]
+mod rig_tests;
 mod scaling;
 mod search;
 #[cfg(test)]
 mod search_tests;
 mod slo;
 mod step;
+mod words;
 mod workload;
+
+pub use course::{CapacityError, run};
+pub use options::{CapacityOptions, USAGE};

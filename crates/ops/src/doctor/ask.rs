@@ -48,6 +48,14 @@ pub(crate) fn console_target(conninfo: &str) -> Result<Target, String> {
     target(conninfo, &|name| if name == "PGDATABASE" { Some("pgbouncer".to_owned()) } else { std::env::var(name).ok() })
 }
 
+/// Reads the connection string of a server, whose sessions may write.
+///
+/// # Errors
+/// As [`server_target`].
+pub(crate) fn writing_target(conninfo: &str) -> Result<Target, String> {
+    target(conninfo, &|name| std::env::var(name).ok())
+}
+
 fn target(conninfo: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, String> {
     let machine = Machine {
         variable,

@@ -13,7 +13,10 @@ mod rules;
 mod sampling;
 pub(crate) mod stop;
 
+pub(crate) use ask::{Line, address, console_target, server_target, writing_target};
 pub use options::{DoctorOptions, USAGE};
+pub(crate) use sampling::sample;
+pub(crate) use stop::Stop;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -30,10 +33,8 @@ use crate::facts::{
 use crate::findings::{Examined, Findings, Muted, Rule, Severity, Verdicts};
 use crate::hatest::Target;
 use crate::report;
-use ask::Line;
 use progress::Progress;
 use rules::{Case, DoctorRule, Observations, RULES};
-use stop::Stop;
 
 /// What the command did.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -35,6 +35,11 @@ impl Stop {
         Ok(Self(receiver))
     }
 
+    /// As another one says it.
+    pub(crate) fn by(raised: watch::Receiver<bool>) -> Self {
+        Self(raised)
+    }
+
     /// Waits until the run is to end.
     pub(crate) async fn raised(&mut self) {
         if self.0.wait_for(|is_raised| *is_raised).await.is_err() {

@@ -122,7 +122,8 @@ impl Tally {
         })
     }
 
-    fn since(&self, before: &Self) -> Self {
+    /// What was counted since an earlier reading.
+    pub(crate) fn since(&self, before: &Self) -> Self {
         let phases = self.phases.zip(before.phases).map(|(now, then)| Phases {
             waiting: now.waiting - then.waiting,
             settings: now.settings - then.settings,

@@ -85,15 +85,45 @@ impl Host {
 
 /// The processor time that each process has used since it began.
 pub(crate) fn processor_times(root: &Path, pids: &[u32]) -> BTreeMap<u32, f64> {
-    let time = |pid: &u32| {
-        let line = text(root, &format!("proc/{pid}/stat")).ok()?;
-        // The name in parentheses may contain anything.
-        let (_, rest) = line.rsplit_once(')')?;
-        let mut words = rest.split_ascii_whitespace().skip(11);
-        let (user, system): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some((*pid, (user + system) / TICKS_A_SECOND))
-    };
-    pids.iter().filter_map(time).collect()
+    pids.iter().filter_map(|pid| Some((*pid, time_of(root, &format!("proc/{pid}/stat"))?))).collect()
+}
+
+/// The processor time in a file `stat`.
+fn time_of(root: &Path, path: &str) -> Option<f64> {
+    let line = text(root, path).ok()?;
+    // The name in parentheses may contain anything.
+    let (_, rest) = line.rsplit_once(')')?;
+    let mut words = rest.split_ascii_whitespace().skip(11);
+    let (user, system): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some((user + system) / TICKS_A_SECOND)
+}
+
+/// The processor time that each thread of a process has used since it began.
+pub(crate) fn thread_times(root: &Path, pid: u32) -> Observed<BTreeMap<u32, f64>> {
+    let folder = root.join(format!("proc/{pid}/task"));
+    let refused = |error: std::io::Error| format!("/proc/{pid}/task ({error})");
+    let names = fs::read_dir(folder).map_err(refused)?.flatten();
+    let threads: Vec<u32> = names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect();
+    Ok(threads
+        .iter()
+        .filter_map(|thread| Some((*thread, time_of(root, &format!("proc/{pid}/task/{thread}/stat"))?)))
+        .collect())
+}
+
+/// The processor time that the whole machine has used, and all that there was, since it began. The unit is the kernel's.
+pub(crate) fn machine_times(root: &Path) -> Observed<(f64, f64)> {
+    let text = text(root, "proc/stat")?;
+    let words = text.lines().next().unwrap_or_default().split_ascii_whitespace().skip(1);
+    // What guests use is part of what users use.
+    let times: Vec<f64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
+    let all: f64 = times.iter().sum();
+    let idle = times.get(3).copied().unwrap_or(0.0) + times.get(4).copied().unwrap_or(0.0);
+    if all > 0.0 { Ok((all - idle, all)) } else { Err("/proc/stat, which has no times".to_owned()) }
+}
+
+/// Processors that a process may use: all, or as many as its control groups allow.
+pub(crate) fn allowed_processors(root: &Path, pid: u32) -> Observed<f64> {
+    cores(root, &groups(root, pid))
 }
 
 /// Pages that memory needs.
@@ -284,6 +314,8 @@ mod tests {
                 ("proc/17/stat", "17 (post) gres) S 16 1 1 0 -1 1 1 1 1 1 150 50 0 0"),
                 ("proc/16/status", "Name:\tpostgres\nPPid:\t1\nVmPeak:\t 4096 kB\n"),
                 ("proc/16/smaps_rollup", "Pss:  3 kB\n"),
+                ("proc/17/task/18/stat", "18 (worker) S 16 1 1 0 -1 1 1 1 1 1 10 5 0 0"),
+                ("proc/stat", "cpu  10 0 10 70 10 0 0 0 5 0\ncpu0 1 1\n"),
                 ("proc/16/oom_score_adj", "-900\n"),
                 ("proc/16/cgroup", "4:cpu,cpuacct:/a/b\n3:memory:/a/b\n"),
                 ("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "150000\n"),
@@ -302,6 +334,9 @@ mod tests {
         assert_eq!((processes.postmaster, processes.oom_score_adj), (16, Some(-900.0)));
         assert_eq!((processes.pss, processes.page_tables), (Ok((2, 10_240.0)), 307_200.0));
         assert_eq!(processor_times(root, &[17, 99]), BTreeMap::from([(17, 2.0)]));
+        assert_eq!(thread_times(root, 17), Ok(BTreeMap::from([(18, 0.15)])));
+        assert!(thread_times(root, 99).is_err() && machine_times(root) == Ok((20.0, 100.0)));
+        assert_eq!(allowed_processors(root, 16), Ok(1.5));
     }
 
     #[test]

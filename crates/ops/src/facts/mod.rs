@@ -29,7 +29,7 @@ pub(crate) use haproxy::{Proxied, read_haproxy};
 pub(crate) use history::{Reading, demand_of_history, parse_history, time_of};
 #[cfg(test)]
 pub(crate) use host::Processes;
-pub(crate) use host::{Host, pages_needed, processor_times};
+pub(crate) use host::{Host, allowed_processors, machine_times, pages_needed, processor_times, thread_times};
 pub(crate) use ini::{pooler_of, read_ini};
 pub(crate) use kind::Kind;
 pub(crate) use kubernetes::{Workload, read_kubernetes};

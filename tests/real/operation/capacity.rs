@@ -1,0 +1,242 @@
+//! `trunkline capacity`: run as an operator runs it, on poolers and servers whose limit is known.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::program::{Ended, run};
+use tests::wait::{LIMIT, wait_until};
+
+use crate::house::House;
+use crate::operation::command::Command;
+
+const SLEEP: &str = "select pg_sleep(-ln(1 - random()) * 0.05)";
+
+/// Runs the command. It takes longer than other programs do.
+fn measure(house: &House, words: &[&str]) -> Ended {
+    let mut command = house.place.command(house.place.pooler(), "KILL");
+    run(command.arg("capacity").args(words), Duration::from_secs(120))
+}
+
+/// Eight servers of 50 ms each. What a crowded machine does to the generator is told and not judged.
+pub(crate) fn capacity_finds_the_knee_where_theory_has_it(house: &House) {
+    let Some(_) = Command::of(house, "capacity") else { return };
+    let pooler = house.pooler("carried", &["pool_mode = transaction", "default_pool_size = 8"]);
+    let at =
+        |port: u16, user: &str, database: &str| format!("host=127.0.0.1 port={port} user={user} dbname={database}");
+    let target = at(pooler.port(), "u", "carried");
+    let (console, server) = (at(pooler.port(), "admin", "pgbouncer"), at(house.postgres.port(), "u", "carried"));
+    let page = house.place.directory().join("capacity.html").display().to_string();
+    let ended = measure(
+        house,
+        &[
+            "--target",
+            &target,
+            "--pooler",
+            &console,
+            "--server",
+            &server,
+            "--cores",
+            "64",
+            "--statement",
+            SLEEP,
+            "--slo",
+            "p90 200ms",
+            "--clients",
+            "40",
+            "--quick",
+            "--minutes",
+            "0.2",
+            "--now",
+            "40",
+            "--growth",
+            "10%/month",
+            "--tables",
+            "--format",
+            "json",
+            "--output",
+            &page,
+        ],
+    );
+    let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
+    let measured = &json["measurement"];
+    assert_eq!((&json["schema"], &measured["slo"]["percentile"]), (&"trunkline.capacity".into(), &90.0.into()));
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("<svg") && !html.contains("http"), "{html}");
+    wait_until("its sessions have ended", LIMIT, || {
+        house.postgres.value("select count(*) from pg_stat_activity where application_name = 'trunkline doctor'") == "0"
+    });
+    // Sleeping needs no processor, so that the pool is what limits on any machine.
+    assert_eq!(measured["limit"]["resource"], "pool", "{:#}", measured["limit"]);
+    let service = measured["bound"]["service"].as_f64().expect("a service");
+    assert!((0.03..0.3).contains(&service), "{:#}", measured["bound"]);
+    if measured["search"]["end"] == "void" || measured["knee"].is_null() {
+        let why = measured["search"]["why"].as_str().unwrap_or("there was too little time");
+        assert!(ended.code() == 5, "{ended:?}");
+        println!("not judged on this machine: {why}");
+        return;
+    }
+    let theory = measured["search"]["compare"]["mmc"].as_f64().expect("what theory says of the measured service");
+    let knee = measured["knee"]["rate"].as_f64().expect("a knee");
+    assert!((theory * 0.4..theory * 1.7).contains(&knee), "{knee}, and {theory} in theory: {measured:#}");
+    assert_eq!((ended.code(), json["headroom"]["now"].as_f64()), (0, Some(40.0)), "{ended:?}");
+    println!("knee {knee:.1}/s; theory has {theory:.1}/s at the measured {:.1} ms", service * 1e3);
+}
+
+pub(crate) fn capacity_writes_only_with_the_word_and_leaves_nothing(house: &House) {
+    let Some(_) = Command::of(house, "capacity") else { return };
+    house.postgres.database("precious");
+    let mut owner = house.postgres.client("precious");
+    owner.run("create table kept (n int)");
+    let target = format!("host=127.0.0.1 port={} user=u dbname=precious", house.postgres.port());
+    let measure = |words: &[&str]| {
+        measure(
+            house,
+            &[&["--target", &target, "--quick", "--minutes", "0.05", "--clients", "2", "--slo", "p90 1s"], words]
+                .concat(),
+        )
+    };
+    let ended = measure(&["--statement", "insert into kept values (1)"]);
+    assert!(ended.code() == 3 && ended.err.contains("25006"), "{ended:?}");
+    let ended = measure(&["--statement", "commit; insert into kept values (1)"]);
+    assert!(ended.code() == 2 && ended.err.contains("it must be one statement"), "{ended:?}");
+    let ended = measure(&["--allow-writes"]);
+    assert!(ended.code() == 3 && ended.err.contains("say --production precious"), "{ended:?}");
+    let ended = measure(&["--allow-writes", "--production", "other"]);
+    assert!(ended.code() == 3 && ended.err.contains("but the database is \"precious\""), "{ended:?}");
+    let ended = measure(&["--allow-writes", "--production", "precious", "--format", "json"]);
+    let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
+    assert!(json["measurement"]["bound"]["rate"].as_f64().is_some_and(|rate| rate > 1.0), "{json:#}");
+    assert_eq!(owner.value("select count(*) from kept"), "0");
+    assert_eq!(owner.value("select count(*) from pg_namespace where nspname = 'trunkline_capacity'"), "0");
+}
+
+pub(crate) fn capacity_tells_when_a_history_reaches_its_limits(house: &House) {
+    let Some(capacity) = Command::of(house, "capacity") else { return };
+    let rows: String =
+        (0..90_u32).map(|day| format!("{},{}\n", day * 86_400, 100.0 + f64::from(day) + f64::from(day % 3))).collect();
+    let file = capacity.file("history.csv", &format!("time,connections\n{rows}"));
+    let ended = capacity.run(&["--forecast", &file, "--soft", "220", "--hard", "250"]);
+    assert!(ended.code() == 0 && ended.out.contains("hard limit 250: about 1970-05-"), "{ended:?}");
+    let ended = capacity.run(&["--forecast", &file, "--hard", "150"]);
+    assert!(ended.code() == 1 && ended.out.contains("reached already"), "{ended:?}");
+    let ended = capacity.run(&["--forcast", &file]);
+    assert!(ended.code() == 2 && ended.err.contains("did you mean --forecast?"), "{ended:?}");
+    let ended = capacity.run(&["--target", "host=127.0.0.1 port=1 user=u", "--quick"]);
+    assert!(ended.code() == 3 && ended.err.contains("refuses connections"), "{ended:?}");
+}
+
+/// A rig with one bottleneck, and five runs on it.
+fn limits(house: &House, words: &[&str], limit: &str) {
+    for run_of_five in 1..=5 {
+        let ended = measure(house, &[words, &["--quick", "--minutes", "0.05", "--format", "json"]].concat());
+        let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
+        let told = &json["measurement"]["limit"];
+        println!("{limit}, run {run_of_five}: {}", told["resource"]);
+        assert_eq!(told["resource"], limit, "run {run_of_five}: {told:#}");
+    }
+}
+
+/// Passes bytes on, those of the server with a pause after each part, as a slow network does. Its threads end with the program.
+fn slow_network(to: u16) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+            let (Ok(mut up), Ok(mut down)) = (client.try_clone(), server.try_clone()) else { continue };
+            let mut onward = server;
+            std::thread::spawn(move || std::io::copy(&mut up, &mut onward));
+            let mut back = client;
+            std::thread::spawn(move || {
+                let (_never, pause) = std::sync::mpsc::channel::<()>();
+                let mut part = [0; 16_384];
+                while let Ok(count @ 1..) = down.read(&mut part) {
+                    if back.write_all(&part[..count]).is_err() {
+                        break;
+                    }
+                    let _ = pause.recv_timeout(Duration::from_millis(20));
+                }
+            });
+        }
+    });
+    port
+}
+
+/// A control group of its own, in which a program has a tenth of a processor. It is left and removed with its guard.
+struct Pinned(PathBuf, u32);
+
+impl Pinned {
+    /// `None` where there are no such groups, or they may not be made.
+    fn new(pid: u32) -> Option<Self> {
+        let group = PathBuf::from(format!("/sys/fs/cgroup/cpu/trunkline-test-{pid}"));
+        std::fs::create_dir(&group).ok()?;
+        let pinned = Self(group, pid);
+        std::fs::write(pinned.0.join("cpu.cfs_period_us"), "100000").ok()?;
+        std::fs::write(pinned.0.join("cpu.cfs_quota_us"), "5000").ok()?;
+        std::fs::write(pinned.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        Some(pinned)
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = std::fs::write("/sys/fs/cgroup/cpu/cgroup.procs", self.1.to_string());
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+// Only when named.
+/// Each has exactly one bottleneck. The disk has no rig here, and its decision is tested on recorded evidence only; the generator's rig is a test of
+/// crate `ops`.
+pub(crate) fn capacity_names_the_limit_of_each_rig(house: &House) {
+    let Some(_) = Command::of(house, "capacity") else { return };
+    house.postgres.database("rigs");
+    let mut owner = house.postgres.client("rigs");
+    owner.run("create table counters (id int primary key, n bigint)");
+    owner.run("insert into counters values (1, 0)");
+    let large = house.start(&house.ini("rigs", &["pool_mode = transaction", "default_pool_size = 20"]));
+    let small = house.start(&house.ini("rigs", &["pool_mode = transaction", "default_pool_size = 2"]));
+    let target = |port: u16| format!("host=127.0.0.1 port={port} user=u dbname=rigs");
+    let console = |port: u16| format!("host=127.0.0.1 port={port} user=admin");
+    let server = target(house.postgres.port());
+    let of = |port: u16, pid: u32| {
+        [
+            "--target",
+            &target(port),
+            "--pooler",
+            &console(port),
+            "--server",
+            &server,
+            "--host",
+            "--pooler-pid",
+            &pid.to_string(),
+        ]
+        .map(str::to_owned)
+    };
+    let (large_words, small_words) = (of(large.port(), large.pid()), of(small.port(), small.pid()));
+    let on = |words: &[String; 9], more: &[&str], limit: &str| {
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        limits(house, &words, limit);
+    };
+    on(&small_words, &["--statement", "select pg_sleep(0.02)", "--slo", "p90 100ms", "--clients", "30"], "pool");
+    let computing = "select count(*) from generate_series(1, 30000) a where a % 7 = 3";
+    on(&large_words, &["--statement", computing, "--slo", "p90 500ms", "--clients", "30"], "processors");
+    let hot = "update counters set n = n + 1 + 0 * length(pg_sleep(0.003)::text) where id = 1";
+    on(
+        &large_words,
+        &["--statement", hot, "--slo", "p90 500ms", "--clients", "20", "--allow-writes", "--production", "rigs"],
+        "contention",
+    );
+    let through = slow_network(large.port());
+    let mut slow = large_words.clone();
+    slow[1] = target(through);
+    let rows = "select repeat('x', 1000) from generate_series(1, 500)";
+    on(&slow, &["--statement", rows, "--slo", "p90 5s", "--clients", "8"], "client or network");
+    match Pinned::new(large.pid()) {
+        Some(_pinned) => on(&large_words, &["--slo", "p90 50ms", "--clients", "16"], "pooler"),
+        None => println!("the pooler was not pinned: control groups (version 1) cannot be made here"),
+    }
+}

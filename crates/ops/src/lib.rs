@@ -12,7 +12,7 @@ mod facts;
 mod findings;
 pub mod hatest;
 pub mod lint;
-#[allow(dead_code, unused_imports, reason = "the commands that play loads are to come")]
+#[allow(dead_code, unused_imports, reason = "`capacity` is to use the rest")]
 mod load;
 pub mod record;
 pub mod replay;

@@ -2,7 +2,7 @@
 //!
 //! Always true: one thread, which never blocks but in its one wait; a request that is due is sent at once, or waits for a connection of its
 //! lane, or ends as skipped: none is dropped unsaid. Memory is bounded by the limits of the lanes.
-//! Not here: what is asked, and when (a [`Traffic`]); what the figures mean (`tally`, `check`, `steady`).
+//! Not here: what is asked, and when (a `Traffic`); what the figures mean (`tally`, `check`, `steady`).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,122 +15,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use wire::backend::TxStatus;
 
+use super::Dice;
 use super::poll::{Poll, Ready};
-use super::session::{Heard, Login, LoginTimes, Refused, Session};
+use super::request::{Effort, Ended, Lane, Order, Patience, Request, Step, Traffic};
+use super::session::{Heard, Refused, Session};
 use super::tally::{End, Passage};
-use super::{Dice, Law};
-
-/// Connections that are alike and serve the same requests, as those of one process of an application do.
-#[derive(Clone, Debug)]
-pub(crate) struct Lane {
-    pub(crate) login: Arc<Login>,
-    /// Connections at once; 0 is no limit.
-    pub(crate) clients_max: u32,
-    /// Requests that may wait for a connection; one more is skipped.
-    pub(crate) waiting_max: usize,
-    /// A connection is closed after this many requests; 0 is never, 1 is a connection for each request.
-    pub(crate) requests_max: u32,
-    /// A connection is closed when it has been idle for so long, in microseconds.
-    pub(crate) idle_max: Option<u64>,
-    /// A connection is closed at the end of its first request after a time by this law.
-    pub(crate) lifetime: Option<Law>,
-}
-
-/// A request: statements one after the other on one connection.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Request {
-    /// When it is to be sent, in microseconds of the run.
-    pub(crate) at: u64,
-    /// The number of its lane.
-    pub(crate) lane: u32,
-    /// What the traffic knows it by.
-    pub(crate) tag: u64,
-    /// At least one, of which the first is a question.
-    pub(crate) steps: Vec<Step>,
-}
-
-/// A step of a request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
-    /// A statement, by the simple protocol.
-    Ask(Arc<str>),
-    /// The connection is kept and nothing is asked, for so many microseconds.
-    Think(u64),
-}
-
-/// What a traffic wants done.
-#[derive(Clone, Debug)]
-pub(crate) enum Order {
-    Send(Request),
-    /// A further lane, with the next number.
-    AddLane(Lane),
-    /// A lane opens this many connections before it needs them.
-    Open {
-        lane: u32,
-        clients: u32,
-    },
-    /// A lane gets no more requests; its connections close when they are idle.
-    Retire {
-        lane: u32,
-    },
-}
-
-/// A request that has ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
-    pub(crate) tag: u64,
-    pub(crate) lane: u32,
-    pub(crate) passage: Passage,
-    /// When the first statement was answered; `None` if it never was.
-    pub(crate) first_answered: Option<u64>,
-    /// How many steps were begun.
-    pub(crate) begun: usize,
-    /// How many steps were over.
-    pub(crate) over: usize,
-    /// The error, if it ended with one.
-    pub(crate) error: Option<Refused>,
-}
-
-/// Decides what is asked, and when.
-pub(crate) trait Traffic {
-    /// When something is to be done next, in microseconds of the run; `None` if nothing is planned, and nothing will be unless a request ends.
-    fn next_at(&self) -> Option<u64>;
-    /// The time has come.
-    fn due(&mut self, now: u64, orders: &mut Vec<Order>);
-    /// A request has ended.
-    fn ended(&mut self, now: u64, ended: &Ended);
-    /// A connection is logged in, or could not be opened.
-    fn opened(&mut self, lane: u32, opened: Result<&LoginTimes, &Refused>);
-    /// A connection has ended, whoever ended it.
-    fn closed(&mut self, _lane: u32) {}
-}
-
-/// What the generator itself needed.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Effort {
-    /// Of the run, in microseconds.
-    pub(crate) wall: u64,
-    /// Processor time of the thread, in microseconds.
-    pub(crate) cpu: u64,
-    /// The most connections at once.
-    pub(crate) clients_peak: u32,
-}
-
-impl Effort {
-    /// The share of a processor, from 0 to 1.
-    pub(crate) fn share(&self) -> f64 {
-        self.cpu as f64 / self.wall.max(1) as f64
-    }
-}
-
-/// Limits of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Patience {
-    /// A request is not waited for any longer, from the moment at which the generator came to it; in microseconds.
-    pub(crate) request_max: u64,
-    /// After the last request is due, the run ends after so long at the latest.
-    pub(crate) drain_max: u64,
-}
 
 /// Plays a load.
 pub(crate) struct Driver {
@@ -162,9 +51,7 @@ struct LaneRow {
 struct Row {
     session: Session,
     lane: u32,
-    /// Alarms of another epoch are stale.
-    epoch: u32,
-    /// The epoch of what it does now.
+    /// The epoch of what it does now: alarms of another one are stale.
     turn: u32,
     is_open: bool,
     wanted_write: bool,
@@ -348,17 +235,8 @@ impl Driver {
         self.clients_peak = self.clients_peak.max(self.open);
         let deadline = running.as_ref().map_or(now, |running| running.noticed) + self.patience.request_max;
         self.alarms.push(Reverse((deadline, slot, self.epoch, Alarm::Request)));
-        let row = Row {
-            session,
-            lane,
-            epoch: self.epoch,
-            turn: self.epoch,
-            is_open: false,
-            wanted_write: true,
-            running,
-            requests: 0,
-            dies_at,
-        };
+        let row =
+            Row { session, lane, turn: self.epoch, is_open: false, wanted_write: true, running, requests: 0, dies_at };
         match self.rows.get_mut(slot as usize) {
             Some(place) => *place = Some(row),
             None => self.rows.push(Some(row)),
@@ -440,10 +318,14 @@ impl Driver {
             self.broke(slot, why, now, traffic);
             return;
         };
-        if running.error.is_none() {
-            running.first_answered.get_or_insert(now);
-            running.step += 1;
-            running.error = error;
+        match error {
+            Some(error) => drop(running.error.get_or_insert(error)),
+            // What is answered after an error is only the end of its transaction.
+            None if running.error.is_none() => {
+                running.first_answered.get_or_insert(now);
+                running.step += 1;
+            }
+            None => {}
         }
         if running.error.is_none() && running.step < running.request.steps.len() {
             self.advance(slot, now, traffic);

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use super::super::null::NullResponder;
-use super::super::session::Place;
+use super::super::session::{Login, LoginTimes, Place};
 use super::super::tally::Tally;
 use super::super::{ArrivalLaw, Arrivals};
 use super::*;

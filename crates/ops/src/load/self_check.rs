@@ -6,8 +6,9 @@
 use std::io;
 use std::sync::Arc;
 
-use super::driver::{Driver, Effort, Ended, Lane, Order, Patience, Request, Step, Traffic};
+use super::driver::Driver;
 use super::null::NullResponder;
+use super::request::{Effort, Ended, Lane, Order, Patience, Request, Step, Traffic};
 use super::session::{Login, LoginTimes, Place, Refused};
 use super::tally::Tally;
 

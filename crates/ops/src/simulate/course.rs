@@ -13,12 +13,13 @@ use super::SimulateError;
 use super::experiment::{Knee, Point, Progress, knee, run_all};
 use super::options::{SimulateOptions, SpecSource};
 use super::presets;
+use super::real::RealRun;
 use super::spec::{Mistake, Spec, SpecTree};
 use super::sweep::{Sweep, plain};
 use crate::trial::Interrupt;
 
 /// A spec with the settings of its sweeps, and what came of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Study {
     /// The spec as it was written, and what was set.
     pub(super) tree: SpecTree,
@@ -32,6 +33,8 @@ pub(super) struct Study {
     pub(super) left_out: usize,
     /// The time that it took.
     pub(super) took: Duration,
+    /// What real runs tell besides; empty if it was simulated.
+    pub(super) real: Vec<RealRun>,
 }
 
 impl Study {
@@ -104,7 +107,16 @@ pub(super) fn study_of(
         found = knee(&points, &spec.knee, spec.seed);
     }
     let paths = sweeps.iter().map(|sweep| sweep.path.clone()).collect();
-    Ok(Study { tree: tree.clone(), spec, paths, points, knee: found, left_out, took: began.elapsed() })
+    Ok(Study {
+        tree: tree.clone(),
+        spec,
+        paths,
+        points,
+        knee: found,
+        left_out,
+        took: began.elapsed(),
+        real: Vec::new(),
+    })
 }
 
 /// Runs specs that have nothing to do with each other, at once.
@@ -123,6 +135,7 @@ pub(super) fn studies_of(specs: Vec<(SpecTree, Spec)>, threads: usize, interrupt
             points: point.into_iter().collect(),
             knee: None,
             took: began.elapsed(),
+            real: Vec::new(),
         });
     }
     studies
@@ -156,7 +169,7 @@ fn halfway(knee: &Knee, sweep: &Sweep, spec: &Spec) -> Option<f64> {
 }
 
 /// All combinations of the values of sweeps.
-fn settings(tree: &SpecTree, sweeps: &[Sweep]) -> Result<Vec<(Vec<String>, Spec)>, SimulateError> {
+pub(super) fn settings(tree: &SpecTree, sweeps: &[Sweep]) -> Result<Vec<(Vec<String>, Spec)>, SimulateError> {
     let mut combined: Vec<(Vec<String>, SpecTree)> = vec![(Vec::new(), tree.clone())];
     for sweep in sweeps {
         let mut more = Vec::new();

@@ -88,6 +88,11 @@ impl Progress {
         self.done.store((share * 1e6) as u64, Ordering::Relaxed);
     }
 
+    /// Notes that a part of a run is over.
+    pub(crate) fn advance(&self, share: f64) {
+        self.done.fetch_add((share * 1e6) as u64, Ordering::Relaxed);
+    }
+
     /// How many runs are over, with parts of those under way.
     pub(crate) fn runs(&self) -> f64 {
         self.done.load(Ordering::Relaxed) as f64 / 1e6
@@ -141,7 +146,7 @@ fn run_one(spec: &Spec, seed: u64, progress: &Progress) -> Outcome {
     outcome
 }
 
-fn point_of(values: &[String], mut outcomes: Vec<(u32, Outcome)>) -> Option<Point> {
+pub(crate) fn point_of(values: &[String], mut outcomes: Vec<(u32, Outcome)>) -> Option<Point> {
     outcomes.sort_by_key(|(replication, _)| *replication);
     let runs = outcomes.iter().map(|(_, outcome)| Figures::of(outcome)).collect();
     let mut outcomes = outcomes.into_iter().map(|(_, outcome)| outcome);

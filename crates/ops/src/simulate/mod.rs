@@ -1,6 +1,7 @@
-//! `trunkline simulate`: what a pooler's settings do to the transactions of many tenants, on a virtual clock.
+//! `trunkline simulate`: what a pooler's settings do to the transactions of many tenants, on a virtual clock or for real.
 //!
-//! Always true: the decisions are those of the crate `pool`, which the pooler itself runs; nothing is connected to anything.
+//! Always true: on the virtual clock the decisions are those of the crate `pool`, which the pooler itself runs; nothing is connected to
+//! anything but by `real`.
 //! Not here: theory to compare with (`theory`), exit statuses of a wrong command line (crate `trunkline`).
 
 mod course;
@@ -9,6 +10,7 @@ mod engine;
 mod experiment;
 mod options;
 mod presets;
+mod real;
 mod report;
 mod spec;
 mod story;
@@ -59,6 +61,9 @@ pub fn run(options: &SimulateOptions) -> Result<u8, SimulateError> {
     }
     let Some(source) = &options.source else { return Err(SimulateError::Usage("no spec".to_owned())) };
     if let Some(story) = story::of(source).filter(|_| !options.is_print_spec && !options.is_check) {
+        if options.is_real {
+            return Err(SimulateError::Usage("--real plays one spec, and no story".to_owned()));
+        }
         let interrupt = listen()?;
         return finish(&story::tell(story, options, &interrupt)?, options);
     }
@@ -81,6 +86,9 @@ pub fn run(options: &SimulateOptions) -> Result<u8, SimulateError> {
         );
         return Ok(0);
     }
+    if options.is_real {
+        return finish(&real::tell(&text, options)?, options);
+    }
     let interrupt = listen()?;
     let study = course::study(&text, options, &interrupt)?;
     finish(&report::Report::of_study(study), options)
@@ -100,12 +108,14 @@ fn finish(report: &report::Report, options: &SimulateOptions) -> Result<u8, Simu
         std::fs::write(path, report.html())
             .map_err(|why| SimulateError::Failed(format!("cannot write \"{path}\": {why}")))?;
     }
-    Ok(match (report.balances(), report.is_complete()) {
-        (false, _) => BOOKS_WRONG,
-        (true, false) => ENDED_EARLY,
-        (true, true) => 0,
+    Ok(match (report.balances(), report.is_complete(), report.is_valid()) {
+        (false, ..) => BOOKS_WRONG,
+        (true, false, _) => ENDED_EARLY,
+        (true, true, false) => VOID,
+        (true, true, true) => 0,
     })
 }
 
 const BOOKS_WRONG: u8 = 1;
 const ENDED_EARLY: u8 = 4;
+const VOID: u8 = 5;

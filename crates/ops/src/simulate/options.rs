@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use lexopt::{Arg, Parser, ValueExt};
 
+use super::real::TargetKind;
 use super::sweep::Sweep;
 use crate::arguments::{said, text};
 
@@ -27,6 +28,14 @@ pub struct SimulateOptions {
     pub(crate) is_print_spec: bool,
     /// Whether to check the spec only.
     pub(crate) is_check: bool,
+    /// Whether to run it against real servers and poolers.
+    pub(crate) is_real: bool,
+    pub(crate) targets: Vec<TargetKind>,
+    /// The connection string of a server to be used instead of one that is made.
+    pub(crate) server: Option<String>,
+    pub(crate) allows_writes: bool,
+    /// Whether to keep what was made.
+    pub(crate) keeps: bool,
     pub(crate) lists_presets: bool,
     pub(crate) wants_help: bool,
 }
@@ -95,6 +104,11 @@ fn read(mut parser: Parser) -> Result<SimulateOptions, String> {
                 let threads = written.parse().ok().filter(|threads| (1..=1024).contains(threads));
                 options.threads = threads.ok_or_else(|| format!("--threads \"{written}\": 1 to 1024 is wanted"))?;
             }
+            Arg::Long("real") => options.is_real = true,
+            Arg::Long("target") => options.targets.push(TargetKind::read(&text(&mut parser)?)?),
+            Arg::Long("server") => options.server = Some(text(&mut parser)?),
+            Arg::Long("allow-writes") => options.allows_writes = true,
+            Arg::Long("keep") => options.keeps = true,
             Arg::Long("print-spec" | "explain") => options.is_print_spec = true,
             Arg::Long("check") => options.is_check = true,
             Arg::Long("presets") => options.lists_presets = true,
@@ -104,6 +118,13 @@ fn read(mut parser: Parser) -> Result<SimulateOptions, String> {
     }
     if options.source.is_none() && !options.wants_help && !options.lists_presets {
         return Err("a file with a spec is wanted, or --preset NAME".to_owned());
+    }
+    let is_for_real = !options.targets.is_empty() || options.server.is_some() || options.allows_writes || options.keeps;
+    if is_for_real && !options.is_real {
+        return Err("--target, --server, --allow-writes and --keep are for --real".to_owned());
+    }
+    if options.server.is_some() && !options.allows_writes {
+        return Err(SERVER_NEEDS_A_WORD.to_owned());
     }
     if options.sweeps.iter().map(|sweep| sweep.values.len()).product::<usize>() > SETTINGS_MAX {
         return Err(format!("--sweep: at most {SETTINGS_MAX} settings are simulated"));
@@ -128,6 +149,7 @@ pub const USAGE: &str = "\
 trunkline simulate shows what a pooler's settings do to the transactions of many tenants: how long they wait, how many servers
 are opened and closed, and why. It runs the pooler's own pools on a virtual clock: nothing is connected to anything, and a
 million transactions take about a second. It needs no pooler and no PostgreSQL, and its settings have PgBouncer's names.
+With --real the same spec is run against real servers and poolers instead.
 
 Usage:
   trunkline simulate [OPTION]... SPEC_FILE
@@ -149,9 +171,22 @@ Options:
   --output FILE.html     write the report with its plots as one HTML file, too
   -h, --help             show this help
 
-Exit status: 0 done; 1 the books of a run do not balance, which is a mistake of the simulation; 2 the command line or the spec
-is wrong; 3 a file cannot be read or written; 4 ended by Ctrl-C, with what was known then.
+For real, in real time, with real transactions that insert rows, which are checked one by one at the end:
+  --real                 run the spec against PostgreSQL, which is made for the run, and poolers in front of it
+  --target TARGET        direct, trunkline (this program), trunkline=PROGRAM, pgbouncer (with settings made of the spec) or
+                         pgbouncer=FILE.ini (with those of a file). Several are run by turns (trunkline)
+  --server CONNINFO      use this server instead; databases and roles are made in it, and removed at the end
+  --allow-writes         with --server: that is meant
+  --keep                 keep what was made: in a server that is yours for good, else until Ctrl-C
+
+Exit status: 0 done; 1 the books of a run do not balance, which is a mistake of the simulation, or of the pooler or the server;
+2 the command line or the spec is wrong; 3 a file cannot be read or written, or a server or a pooler does not start; 4 ended by
+Ctrl-C, with what was known then; 5 a real run is void, because the generator of the load was not good enough.
 ";
+
+/// Nobody is to find new databases in a server that he only wanted to name.
+const SERVER_NEEDS_A_WORD: &str = "--server: databases and roles would be made in this server; --allow-writes says that they may be \
+                                   (without --server a server is made for the run)";
 
 #[cfg(test)]
 mod tests {
@@ -181,6 +216,9 @@ mod tests {
             (&["a", "--format", "xml"], "text or json"),
             (&["a", "--nonsense"], "--nonsense"),
             (&["a", "--threads", "0"], "1 to 1024"),
+            (&["a", "--target", "direct"], "are for --real"),
+            (&["a", "--real", "--target", "odyssey"], "direct, trunkline[=PROGRAM] or pgbouncer[=FILE.ini] is wanted"),
+            (&["a", "--real", "--server", "host=db password=hunter2"], "--allow-writes says that they may be"),
             (&["a", "--sweep", "a=1..200:1", "--sweep", "b=1..200:1"], "at most 2000 settings"),
         ] {
             let told = parse(words).expect_err("wrong");

@@ -41,11 +41,22 @@ impl Cluster {
     /// # Errors
     /// One of these steps fails; the text contains PostgreSQL's own message.
     pub fn start(trial: &Trial, port: u16, shape: ClusterShape) -> Result<Self, TrialError> {
+        let cluster = Self::start_empty(trial, port, shape, &[])?;
+        fill(trial, port, shape.scale)?;
+        Ok(cluster)
+    }
+
+    /// Creates the cluster and starts its server on `port` with further settings, `name=value`. Its database is empty, and `shape.scale`
+    /// does not matter.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_empty(trial: &Trial, port: u16, shape: ClusterShape, more: &[&str]) -> Result<Self, TrialError> {
         let place = trial.scratch.path().join("cluster");
         init(trial, &place)?;
         let mut command = trial.command(&trial.programs.path("postgres"));
         command.arg("-D").arg(&place);
-        for setting in settings(port, shape) {
+        for setting in settings(port, shape).iter().map(String::as_str).chain(more.iter().copied()) {
             command.arg("-c").arg(setting);
         }
         let server = trial.start("postgres", &mut command, ShutdownSignal::Quit)?;
@@ -54,7 +65,6 @@ impl Cluster {
         client
             .run(&format!("CREATE DATABASE {DATABASE}"))
             .map_err(|why| TrialError::step("cannot create a database".into(), why))?;
-        fill(trial, port, shape.scale)?;
         cluster.housekeeping = children_of(cluster.server.pid());
         cluster.housekeeping.retain(|&pid| !serves_a_client(pid));
         Ok(cluster)
@@ -64,6 +74,12 @@ impl Cluster {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The process id of the server, for `/proc`.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
     }
 
     /// The processor time of the server and of all its processes, also of those that have ended.

@@ -24,7 +24,9 @@ pub use keeper::{Keeper, Kept, ShutdownSignal};
 pub use load::{Load, LoadOutcome, LoadResult, Protocol, Script, percentile};
 pub use pooler::Pooler;
 pub use programs::Programs;
-pub use reading::{Cpu, Memory, MemoryKind, children_of, cpu_of, memory_of, resident_of, resident_peak_of};
+pub use reading::{
+    Cpu, Memory, MemoryKind, children_of, cpu_of, family_cpu_of, memory_of, resident_of, resident_peak_of,
+};
 pub use scratch::Scratch;
 pub use system_user::SystemUser;
 

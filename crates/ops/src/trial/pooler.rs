@@ -1,5 +1,6 @@
 //! A pooler in front of the trial's cluster: Trunkline, or another one with the same command line and ini file.
 
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,37 @@ impl Pooler {
         let mut pooler = Self { program, port, startup: Duration::ZERO };
         let mut client = wait_until_ready(trial, &mut pooler.program, name, port, DATABASE)?;
         client.run("SELECT 1").map_err(|why| TrialError::step(format!("{name} cannot query"), why))?;
+        pooler.startup = begun.elapsed();
+        Ok(pooler)
+    }
+
+    /// Writes `NAME.ini` and the user list that it names (`users.txt`), starts `executable` with it, and waits until it takes connections on
+    /// `port`.
+    ///
+    /// # Errors
+    /// The pooler cannot be started, or does not listen; the text contains its own messages.
+    pub fn start_for(
+        trial: &Trial,
+        name: &str,
+        executable: &Path,
+        (ini, users): (&str, &str),
+        port: u16,
+    ) -> Result<Self, TrialError> {
+        let path = trial.scratch.write(&trial.system_user, &format!("{name}.ini"), ini)?;
+        trial.scratch.write(&trial.system_user, USERS_FILE, users)?;
+        let begun = Instant::now();
+        let program = trial.start(name, trial.own_command(executable).arg(&path), ShutdownSignal::Quit)?;
+        let mut pooler = Self { program, port, startup: Duration::ZERO };
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if let Some(status) = pooler.program.ended() {
+                let words = format!("{status}\n  {}", trial.last_words(name));
+                return Err(TrialError::step(format!("{name} did not start"), words));
+            }
+            if begun.elapsed() > LISTEN_PATIENCE {
+                return Err(TrialError::step(format!("{name} does not listen on port {port}"), trial.last_words(name)));
+            }
+            trial.interrupt.wait(Duration::from_millis(5))?;
+        }
         pooler.startup = begun.elapsed();
         Ok(pooler)
     }
@@ -68,3 +100,5 @@ impl Pooler {
 
 /// The file of users, in the trial's directory, that a trial's ini file names as its `auth_file`.
 const USERS_FILE: &str = "users.txt";
+
+const LISTEN_PATIENCE: Duration = Duration::from_secs(30);

@@ -89,7 +89,8 @@ pub fn cpu_of(pid: u32) -> Option<Cpu> {
 }
 
 /// The processor time of a program and its children, those included that have ended.
-pub(super) fn family_cpu_of(pid: u32) -> Cpu {
+#[must_use]
+pub fn family_cpu_of(pid: u32) -> Cpu {
     let read = |pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     let own = read(pid).and_then(|stat| cpu_in(&stat));
     let ended = read(pid).and_then(|stat| ended_cpu_in(&stat));

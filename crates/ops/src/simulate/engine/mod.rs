@@ -5,6 +5,7 @@
 //! Not here: several runs and what they tell together (`experiment`).
 
 mod applications;
+mod asking;
 mod clock;
 mod conservation;
 mod happenings;
@@ -18,7 +19,9 @@ mod tests;
 mod traffic;
 mod upstream;
 
+pub(crate) use asking::{Ask, Asked, Asking};
+pub(crate) use conservation::Balance;
 pub(crate) use loans::{LoanBook, run_with_loans};
-pub(crate) use outcome::{GroupOutcome, Outcome, TenantOutcome, seconds_at};
-pub(crate) use run::run;
-pub(crate) use tally::{CLOSED, Counts, OPENED, Refused, ServerCounts};
+pub(crate) use outcome::{GroupOutcome, Means, Outcome, TenantOutcome, overall, seconds_at};
+pub(crate) use run::{SLICES, run};
+pub(crate) use tally::{CLOSED, Counts, LIFETIME, OPENED, Refused, ServerCounts, Slice};

@@ -244,7 +244,7 @@ fn mean_of(slice: &Slice) -> f64 {
 
 /// The interval of the mean of all waits: parts of a run with many transactions count for more than the batches let them, so the
 /// interval is moved to the true mean.
-fn overall(batches: Estimate, counts: &Counts) -> Estimate {
+pub(crate) fn overall(batches: Estimate, counts: &Counts) -> Estimate {
     let value = counts.waited as f64 / 1e6 / counts.attached.max(1) as f64;
     let moved = value - batches.value;
     Estimate { value, low: batches.low + moved, high: batches.high + moved }

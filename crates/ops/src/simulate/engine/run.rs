@@ -399,7 +399,7 @@ pub(super) const STEPS_BETWEEN_LOOKS: u64 = 1 << 15;
 /// Clients of the pooler at once; one more is refused.
 const CLIENTS_MAX: u32 = 2_000_000;
 /// As many parts of a run as batches need that are made twice as long a few times.
-pub(super) const SLICES: usize = 320;
+pub(crate) const SLICES: usize = 320;
 /// The time between two rounds of PgBouncer's maintenance.
 pub(super) const MINIMUM_ROUND: u64 = 333_333;
 const BROKEN_MAX: usize = 20;

@@ -18,17 +18,17 @@ pub(super) fn of(report: &Report) -> String {
         .chapters
         .iter()
         .map(|chapter| match &chapter.part {
-            Part::Study(study) => json!({ "title": chapter.title, "studies": [study_of(study)] }),
+            Part::Study(study) => json!({ "title": chapter.title, "words": chapter.words, "studies": [study_of(study)] }),
             Part::Comparison(studies) => {
-                json!({ "title": chapter.title, "studies": studies.iter().map(study_of).collect::<Vec<_>>() })
+                json!({ "title": chapter.title, "words": chapter.words, "studies": studies.iter().map(study_of).collect::<Vec<_>>() })
             }
-            Part::Table { heads, rows } => json!({ "title": chapter.title, "heads": heads, "rows": rows }),
+            Part::Table { heads, rows } => json!({ "title": chapter.title, "words": chapter.words, "heads": heads, "rows": rows }),
         })
         .collect();
     let whole = json!({
         "schema": SCHEMA,
         "command": "simulate",
-        "way": "virtual",
+        "way": if report.studies().any(|study| !study.real.is_empty()) { "real" } else { "virtual" },
         "title": report.title,
         "is_complete": report.is_complete(),
         "books_balance": report.balances(),
@@ -58,6 +58,7 @@ fn study_of(study: &Study) -> Value {
             "p99_max": spec.knee.p99_max.map(|most| most as f64 / 1e6),
         },
         "settings_left_out": study.left_out,
+        "real": study.real,
         "took": study.took.as_secs_f64(),
         "settings": study.points.iter().map(|point| setting_of(point, is_single)).collect::<Vec<_>>(),
     })

@@ -63,6 +63,11 @@ impl Report {
         self.studies().all(Study::is_complete)
     }
 
+    /// Whether all real runs may be believed.
+    pub(super) fn is_valid(&self) -> bool {
+        self.studies().flat_map(|study| &study.real).all(super::real::RealRun::is_valid)
+    }
+
     /// For a terminal.
     pub(super) fn text(&self) -> String {
         text::of(self)

@@ -206,11 +206,13 @@ fn facts(study: &Study, point: &Point) -> Vec<String> {
     ));
     let warm_up = study.spec.warm_up as f64 / 1e6 * point.runs.len() as f64;
     let transactions = outcome.counts.done as f64 * (outcome.seconds + warm_up) / outcome.seconds;
-    lines.push(format!(
-        "Simulated in {:.2} s: about {} transactions a second.",
-        study.took.as_secs_f64(),
-        count(transactions / study.took.as_secs_f64().max(1e-6))
-    ));
+    if study.real.is_empty() {
+        lines.push(format!(
+            "Simulated in {:.2} s: about {} transactions a second.",
+            study.took.as_secs_f64(),
+            count(transactions / study.took.as_secs_f64().max(1e-6))
+        ));
+    }
     lines
 }
 
@@ -298,7 +300,7 @@ fn swept(study: &Study, points: &[Point], lines: &mut Vec<String>) {
     }
     lines.push(String::new());
     lines.extend(knee_lines(study));
-    lines.push(format!("Simulated in {:.1} s.", study.took.as_secs_f64()));
+    lines.push(format!("It took {:.1} s.", study.took.as_secs_f64()));
 }
 
 /// What the sweep says about the smallest value that is good enough.
@@ -373,7 +375,10 @@ pub(super) fn books(report: &Report) -> String {
     if wrong.is_empty() {
         return format!("All {} books balance.", count(looked_at as f64));
     }
-    format!("BOOKS DO NOT BALANCE, so these numbers are wrong; please report it:\n{}", wrong.join("\n"))
+    format!(
+        "BOOKS DO NOT BALANCE, so these numbers are wrong, or the pooler or the server is; please report it:\n{}",
+        wrong.join("\n")
+    )
 }
 
 pub(super) fn percent(share: f64) -> String {

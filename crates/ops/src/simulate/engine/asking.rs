@@ -1,0 +1,270 @@
+//! What the applications of a spec ask for, and when, without pools and servers: for whoever plays it against real ones.
+//!
+//! Always true: by the same seed, an open loop asks at the same times, and the same tenants and processes, as a simulated run; so a difference
+//! between both is not one of chance.
+//! Not here: what became of it; a user of a closed loop asks again only when he is told that he has an answer.
+
+use super::clock::{Clock, Next};
+use super::run::GroupRow;
+use super::traffic::{Source, weights};
+use crate::load::Dice;
+use crate::simulate::spec::{Application, Arrivals, Happening, Spec};
+
+/// The applications of a spec.
+pub(crate) struct Asking<'a> {
+    spec: &'a Spec,
+    clock: Clock,
+    arrivals: Dice,
+    dice: Dice,
+    groups: Vec<GroupRow<'a>>,
+    sources: Vec<Source>,
+    tenants: Vec<Tenant>,
+    /// The tenant and the application of each process.
+    processes: Vec<(u32, Application)>,
+}
+
+struct Tenant {
+    group: u32,
+    /// Those that get new transactions.
+    processes: Vec<u32>,
+}
+
+/// Something that applications do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Ask {
+    Transaction(Asked),
+    /// A process begins; processes are numbered from 0 in the order in which they begin. It opens so many connections at once.
+    Begin {
+        tenant: u32,
+        process: u32,
+        application: Application,
+        connections: u32,
+    },
+    /// A process that was replaced ends.
+    End {
+        process: u32,
+    },
+}
+
+/// A transaction that is to begin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Asked {
+    /// In microseconds of the run.
+    pub(crate) at: u64,
+    pub(crate) tenant: u32,
+    pub(crate) process: u32,
+    /// The user of a closed loop who waits for it.
+    pub(crate) user: Option<(u32, u32)>,
+    /// For how long it is to have a server, if not by its kind.
+    pub(crate) lasts: Option<u64>,
+}
+
+/// What a transaction does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Work {
+    /// Its kind, by its place in the spec.
+    pub(crate) kind: usize,
+    /// The time of each statement, in microseconds.
+    pub(crate) statements: Vec<u64>,
+    /// The time of thinking after each statement but the last.
+    pub(crate) thinks: Vec<u64>,
+}
+
+impl<'a> Asking<'a> {
+    /// Begins at time 0. The processes that are there then are the first of [`Asking::processes`].
+    pub(crate) fn new(spec: &'a Spec, seed: u64) -> Self {
+        let mut asking = Self {
+            spec,
+            clock: Clock::default(),
+            arrivals: Dice::new(seed, 1),
+            dice: Dice::new(seed, 3),
+            groups: Vec::new(),
+            sources: Vec::new(),
+            tenants: Vec::new(),
+            processes: Vec::new(),
+        };
+        for (database, number) in spec.databases.iter().zip(0..) {
+            for group in &database.groups {
+                asking.add_group(number, group);
+            }
+        }
+        for (event, index) in spec.events.iter().zip(0..) {
+            asking.clock.plan(event.at, Next::Happening { index });
+        }
+        asking
+    }
+
+    fn add_group(&mut self, database: u32, group: &'a crate::simulate::spec::Group) {
+        let number = self.groups.len() as u32;
+        let kinds: Vec<f64> = group.transactions.iter().map(|transaction| transaction.weight).collect();
+        let is_asked = group.tenants > 0 && !group.transactions.is_empty();
+        self.groups.push(GroupRow {
+            database,
+            group,
+            first_tenant: self.tenants.len() as u32,
+            popularity: is_asked.then(|| weights(&group.popularity)),
+            kinds: is_asked.then(|| weights(&kinds)),
+            factor: 1.0,
+        });
+        for _ in 0..group.tenants {
+            let (tenant, first) = (self.tenants.len() as u32, self.processes.len() as u32);
+            self.processes.extend((0..group.application.processes).map(|_| (tenant, group.application)));
+            self.tenants.push(Tenant { group: number, processes: (first..self.processes.len() as u32).collect() });
+        }
+        let first = self.sources.len() as u32;
+        self.sources.extend(Source::of(number, group, first, &mut self.arrivals, &mut self.clock));
+    }
+
+    /// The tenant and the application of each process that has begun.
+    pub(crate) fn processes(&self) -> &[(u32, Application)] {
+        &self.processes
+    }
+
+    /// The group of a tenant.
+    pub(crate) fn group_of(&self, tenant: u32) -> usize {
+        self.tenants[tenant as usize].group as usize
+    }
+
+    /// When something is asked next; `None` after the end of the spec.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.clock.next_at().filter(|at| *at < self.spec.duration)
+    }
+
+    /// What is asked at that time. May be nothing.
+    pub(crate) fn due(&mut self, asks: &mut Vec<Ask>) {
+        let Some((now, next)) = self.clock.pop() else { return };
+        match next {
+            Next::Arrival { source, epoch } => {
+                let row = &self.sources[source as usize];
+                let group = &self.groups[row.group as usize];
+                let Some(popularity) = &group.popularity else { return };
+                let Some(tenant) = row.arrives(epoch, group.group, popularity, &mut self.arrivals) else { return };
+                let (tenant, factor, group) = (group.first_tenant + tenant, group.factor, group.group);
+                let row = &mut self.sources[source as usize];
+                row.plan(now, source, factor, group, &mut self.arrivals, &mut self.clock);
+                self.ask(now, tenant, None, None, asks);
+            }
+            Next::State { source } => {
+                let row = &mut self.sources[source as usize];
+                let group = &self.groups[row.group as usize];
+                row.next_state(now, source, group.factor, group.group, &mut self.arrivals, &mut self.clock);
+            }
+            Next::User { source, user } => {
+                let row = &self.sources[source as usize];
+                let tenant = self.groups[row.group as usize].first_tenant + row.tenant_of(user);
+                self.ask(now, tenant, Some((source, user)), None, asks);
+            }
+            Next::StormClient { process } => {
+                let tenant = self.processes[process as usize].0;
+                asks.push(Ask::Transaction(Asked { at: now, tenant, process, user: None, lasts: None }));
+            }
+            Next::Happening { index } => self.happens(now, index, asks),
+            Next::HappeningEnds { index } => {
+                self.change_rate(now, &self.spec.events[index as usize].tenants.clone(), 1.0)
+            }
+            Next::ProcessEnds { process } => asks.push(Ask::End { process }),
+            // Nothing else is planned here.
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, at: u64, tenant: u32, user: Option<(u32, u32)>, lasts: Option<u64>, asks: &mut Vec<Ask>) {
+        let processes = &self.tenants[tenant as usize].processes;
+        let process = match processes.len() {
+            1 => processes[0],
+            many => processes[self.arrivals.below(many as u32) as usize],
+        };
+        asks.push(Ask::Transaction(Asked { at, tenant, process, user, lasts }));
+    }
+
+    /// A user of a closed loop has an answer, and thinks.
+    pub(crate) fn user_thinks(&mut self, now: u64, (source, user): (u32, u32)) {
+        let group = self.groups[self.sources[source as usize].group as usize].group;
+        if let Arrivals::Closed { think, .. } = &group.arrivals {
+            self.clock.plan(now + think.draw(&mut self.arrivals).max(1), Next::User { source, user });
+        }
+    }
+
+    /// Draws what a transaction of a tenant does.
+    pub(crate) fn work(&mut self, tenant: u32) -> Work {
+        let group = &self.groups[self.tenants[tenant as usize].group as usize];
+        let kind = group.kinds.as_ref().map_or(0, |kinds| self.dice.place(kinds));
+        let transaction = &group.group.transactions[kind];
+        let statements = (0..transaction.statements).map(|_| transaction.service.draw(&mut self.dice)).collect();
+        let thinks = (1..transaction.statements).map(|_| transaction.think.draw(&mut self.dice)).collect();
+        Work { kind, statements, thinks }
+    }
+
+    fn happens(&mut self, now: u64, index: u32, asks: &mut Vec<Ask>) {
+        let event = &self.spec.events[index as usize];
+        match &event.what {
+            Happening::Deploy { overlap } => {
+                for tenant in self.tenants_of(&event.tenants) {
+                    let old = std::mem::take(&mut self.tenants[tenant as usize].processes);
+                    let new = old.iter().map(|process| {
+                        let application = self.processes[*process as usize].1;
+                        Self::begin(&mut self.processes, tenant, application, application.client_pool, asks)
+                    });
+                    self.tenants[tenant as usize].processes = new.collect();
+                    for process in old {
+                        self.clock.plan(now + overlap, Next::ProcessEnds { process });
+                    }
+                }
+            }
+            Happening::Storm { clients, within } => {
+                let tenants = self.tenants_of(&event.tenants);
+                let application = Application { processes: 1, client_pool: 0, transactions_max: 1, idle_max: None };
+                let begin = |tenant| Self::begin(&mut self.processes, tenant, application, 0, asks);
+                let processes: Vec<u32> = tenants.into_iter().map(begin).collect();
+                for client in (0..u64::from(*clients)).filter(|_| !processes.is_empty()) {
+                    let process = processes[self.arrivals.below(processes.len() as u32) as usize];
+                    self.clock.plan(now + within * client / u64::from(*clients), Next::StormClient { process });
+                }
+            }
+            Happening::Rate { factor, lasting } => {
+                self.change_rate(now, &event.tenants, *factor);
+                self.clock.plan(now.saturating_add(*lasting), Next::HappeningEnds { index });
+            }
+            Happening::Long { clients, lasts } => {
+                for tenant in self.tenants_of(&event.tenants) {
+                    (0..*clients).for_each(|_| self.ask(now, tenant, None, Some(*lasts), asks));
+                }
+            }
+            // They concern the server and the pooler, not the applications.
+            Happening::Restart { .. } | Happening::Reload { .. } => {}
+        }
+    }
+
+    fn begin(
+        processes: &mut Vec<(u32, Application)>,
+        tenant: u32,
+        application: Application,
+        connections: u32,
+        asks: &mut Vec<Ask>,
+    ) -> u32 {
+        let process = processes.len() as u32;
+        processes.push((tenant, application));
+        asks.push(Ask::Begin { tenant, process, application, connections });
+        process
+    }
+
+    fn groups_of(&self, name: &Option<String>) -> Vec<u32> {
+        let is_meant = |group: &str| name.as_ref().is_none_or(|name| name == group);
+        (0..self.groups.len() as u32).filter(|number| is_meant(&self.groups[*number as usize].group.name)).collect()
+    }
+
+    fn tenants_of(&self, name: &Option<String>) -> Vec<u32> {
+        let groups = self.groups_of(name).into_iter().map(|number| &self.groups[number as usize]);
+        groups.flat_map(|group| group.first_tenant..group.first_tenant + group.group.tenants).collect()
+    }
+
+    fn change_rate(&mut self, now: u64, name: &Option<String>, factor: f64) {
+        for number in self.groups_of(name) {
+            self.groups[number as usize].factor = factor;
+            for (source, index) in self.sources.iter_mut().zip(0..).filter(|(source, _)| source.group == number) {
+                let group = self.groups[number as usize].group;
+                source.plan_anew(now, index, factor, group, &mut self.arrivals, &mut self.clock);
+            }
+        }
+    }
+}

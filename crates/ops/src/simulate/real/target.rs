@@ -1,0 +1,95 @@
+//! What a real run is played at: PostgreSQL itself, or a pooler in front of it that is started for the run.
+//!
+//! Always true: a pooler listens on the loopback interface, and ends with its guard.
+//! Not here: what it is configured with (`ini`).
+
+use std::path::{Path, PathBuf};
+
+/// A target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum TargetKind {
+    /// Clients connect to PostgreSQL.
+    Direct,
+    /// This program, or another one of ours.
+    Trunkline(Option<PathBuf>),
+    /// PgBouncer, by a configuration made of the spec or by the settings of a given file.
+    PgBouncer(Option<PathBuf>),
+}
+
+impl TargetKind {
+    /// Reads `direct`, `trunkline`, `trunkline=PROGRAM`, `pgbouncer` or `pgbouncer=FILE`.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let (name, path) = text.split_once('=').map_or((text, None), |(name, path)| (name, Some(PathBuf::from(path))));
+        match (name, path) {
+            ("direct", None) => Ok(Self::Direct),
+            ("trunkline", path) => Ok(Self::Trunkline(path)),
+            ("pgbouncer", path) => Ok(Self::PgBouncer(path)),
+            _ => {
+                let near = config::nearest(name, NAMES).map_or(String::new(), |near| format!("; did you mean {near}?"));
+                Err(format!("--target \"{text}\": direct, trunkline[=PROGRAM] or pgbouncer[=FILE.ini] is wanted{near}"))
+            }
+        }
+    }
+
+    /// For a reader.
+    pub(super) fn name(&self) -> String {
+        let with = |name: &str, path: &Option<PathBuf>| match path {
+            Some(path) => format!("{name} ({})", path.display()),
+            None => name.to_owned(),
+        };
+        match self {
+            Self::Direct => "direct".to_owned(),
+            Self::Trunkline(path) => with("trunkline", path),
+            Self::PgBouncer(path) => with("pgbouncer", path),
+        }
+    }
+
+    /// Whether the pooler is PgBouncer; `None` if there is none.
+    pub(super) fn is_pgbouncer(&self) -> Option<bool> {
+        match self {
+            Self::Direct => None,
+            other => Some(!other.is_ours()),
+        }
+    }
+
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self, Self::Trunkline(_))
+    }
+
+    /// The program; `None` if there is none to be started.
+    pub(super) fn program(&self) -> Result<Option<PathBuf>, String> {
+        match self {
+            Self::Direct => Ok(None),
+            Self::Trunkline(Some(path)) => Ok(Some(path.clone())),
+            Self::Trunkline(None) => {
+                std::env::current_exe().map(Some).map_err(|why| format!("the path of this program is not known: {why}"))
+            }
+            Self::PgBouncer(_) => {
+                let paths = std::env::var_os("PATH").unwrap_or_default();
+                let found = std::env::split_paths(&paths).chain(PLACES.iter().map(PathBuf::from));
+                let found = found.map(|place| place.join("pgbouncer")).find(|path| Path::is_file(path));
+                found.map(Some).ok_or_else(|| "pgbouncer is not installed here (apt-get install pgbouncer)".to_owned())
+            }
+        }
+    }
+}
+
+const NAMES: [&str; 3] = ["direct", "trunkline", "pgbouncer"];
+/// Where distributions put programs for administrators, beside the places of PATH.
+const PLACES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_and_mistakes_told_with_the_nearest_name() {
+        assert_eq!(TargetKind::read("direct"), Ok(TargetKind::Direct));
+        assert_eq!(TargetKind::read("trunkline=/x/y"), Ok(TargetKind::Trunkline(Some("/x/y".into()))));
+        assert_eq!(TargetKind::read("pgbouncer"), Ok(TargetKind::PgBouncer(None)));
+        for text in ["pgbouncr", "direct=x", ""] {
+            assert!(TargetKind::read(text).is_err(), "{text}");
+        }
+        assert!(TargetKind::read("pgbouncr").expect_err("none").contains("did you mean pgbouncer?"));
+    }
+}

@@ -6,6 +6,7 @@
 pub mod advise;
 mod arguments;
 pub mod capacity;
+mod deliver;
 pub mod demo;
 pub mod doctor;
 mod facts;
@@ -21,3 +22,5 @@ pub mod simulate;
 pub mod table;
 pub mod theory;
 pub mod trial;
+
+pub use deliver::deliver;

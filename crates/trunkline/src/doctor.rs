@@ -4,9 +4,9 @@
 //! Not here: the rules (crate `ops`).
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use ops::deliver;
 use ops::doctor::{DoctorOptions, USAGE, rule_list, run};
 
 use crate::opening::open;
@@ -32,17 +32,6 @@ pub(crate) fn doctor(args: Vec<OsString>) -> ExitCode {
         eprintln!("trunkline doctor: {problem}");
     }
     ExitCode::from(if delivered.is_err() { NOT_DELIVERED } else { outcome.status })
-}
-
-fn deliver(output: Option<&str>, text: &str) -> Result<(), String> {
-    match output {
-        Some(path) => std::fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}")),
-        // A reader that has gone, such as `head`, is no failure.
-        None => match io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-            _ => Ok(()),
-        },
-    }
 }
 
 /// The command line is wrong.

@@ -6,7 +6,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use ops::lint::{LintOptions, deliver, rule_list, run, usage};
+use ops::deliver;
+use ops::lint::{LintOptions, rule_list, run, usage};
 
 use crate::opening::open;
 
@@ -28,7 +29,7 @@ pub(crate) fn beside_check(config: &str) -> ExitCode {
 
 fn judge(options: &LintOptions) -> ExitCode {
     let outcome = run(options);
-    let delivered = deliver(options, &outcome.text);
+    let delivered = deliver(options.output(), &outcome.text);
     for problem in outcome.problems.iter().chain(delivered.as_ref().err()) {
         eprintln!("trunkline lint: {problem}");
     }

@@ -4,13 +4,13 @@
 //! Not here: the advice (`advise`), exit statuses of a wrong command line (crate `trunkline`).
 
 use std::fmt;
-use std::io::{ErrorKind, Write as _};
 use std::time::Duration;
 
 use super::options::{AdviseOptions, Format, Source};
 use super::rehearsal::{Never, Stage};
 use super::terms::Terms;
 use super::{Advice, advise, formats, sources, words};
+use crate::deliver::deliver;
 use crate::facts::{self, Demand, Facts};
 use crate::simulate::{SimulateError, Spec, SpecSource, demand_of, spec_of};
 use crate::trial::Interrupt;
@@ -71,13 +71,7 @@ pub fn run(options: &AdviseOptions) -> Result<u8, AdviseError> {
     let Some(mut advice) = advice.filter(|_| !interrupt.is_raised()) else { return Ok(ENDED_EARLY) };
     advice.present = present.unwrap_or_default();
     let text = shown(&advice, options)?;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // A reader that has gone, such as `head`, is no failure.
-        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
-            return Err(AdviseError::Failed(format!("cannot write: {why}")));
-        }
-        _ => {}
-    }
+    deliver(None, &text).map_err(AdviseError::Failed)?;
     Ok(match (advice.is_unknown(), advice.is_impossible()) {
         (true, _) => TOO_LITTLE,
         (false, true) => NO_SIZE_WORKS,

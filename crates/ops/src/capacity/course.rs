@@ -4,7 +4,6 @@
 //! Not here: exit statuses of a wrong command line (crate `trunkline`).
 
 use std::fmt;
-use std::io::{ErrorKind, Write as _};
 
 use super::growth::{Growth, Headroom};
 use super::history::{History, parse_history};
@@ -13,6 +12,7 @@ use super::options::{CapacityOptions, Format};
 use super::outlook::{Outlook, outlooks};
 use super::search::End;
 use super::{formats, page, words};
+use crate::deliver::deliver;
 use crate::facts;
 use crate::trial::Interrupt;
 
@@ -63,18 +63,14 @@ pub fn run(options: &CapacityOptions) -> Result<u8, CapacityError> {
         report.outlook = Some((history, told));
     }
     if let Some(path) = &options.output {
-        std::fs::write(path, page::html(&report))
-            .map_err(|why| CapacityError::Failed(format!("cannot write {path}: {why}")))?;
+        deliver(Some(path), &page::html(&report)).map_err(CapacityError::Failed)?;
     }
     let text = match options.format {
         Format::Text => words::text(&report),
         Format::Json => formats::json(&report),
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // A reader that has gone, such as `head`, is no failure.
-        Err(why) if why.kind() != ErrorKind::BrokenPipe => Err(CapacityError::Failed(format!("cannot write: {why}"))),
-        _ => Ok(status(&report, interrupt.is_raised())),
-    }
+    deliver(None, &text).map_err(CapacityError::Failed)?;
+    Ok(status(&report, interrupt.is_raised()))
 }
 
 fn history(path: &str) -> Result<History, CapacityError> {

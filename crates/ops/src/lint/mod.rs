@@ -50,22 +50,6 @@ pub fn run(options: &LintOptions) -> Outcome {
     Outcome { text, problems, status }
 }
 
-/// Writes the report where the options say.
-///
-/// # Errors
-/// The file cannot be written; in words for an operator.
-pub fn deliver(options: &LintOptions, text: &str) -> Result<(), String> {
-    use io::Write as _;
-    match &options.output {
-        Some(path) => std::fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}")),
-        // A reader that has gone, such as `head`, is no failure.
-        None => match io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-            _ => Ok(()),
-        },
-    }
-}
-
 /// One line for the log of a pooler that starts: `lint: 1 error, 3 warnings; trunkline lint --kind trunkline FILE shows them`. `None` if there is neither.
 /// Only rules that need nothing but the configuration are evaluated, and no file is opened but those of the configuration, for their mutes.
 /// Mutes of a file that is not a regular one, such as a pipe, do not hold: it cannot be read a second time.

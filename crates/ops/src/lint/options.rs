@@ -87,6 +87,12 @@ impl LintOptions {
         Self { files: vec![(file.to_owned(), Some(Kind::Trunkline))], ..Self::default() }
     }
 
+    /// Where the report goes, if not to standard output.
+    #[must_use]
+    pub fn output(&self) -> Option<&str> {
+        self.output.as_deref()
+    }
+
     /// Whether to print [`usage`] only.
     #[must_use]
     pub fn wants_help(&self) -> bool {

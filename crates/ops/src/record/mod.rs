@@ -15,9 +15,6 @@ pub use options::{RecordOptions, USAGE};
 pub(crate) use recording::{RecordedRequest, Recording, Statement, Values};
 
 use std::cell::RefCell;
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,6 +22,7 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
+use crate::deliver::deliver_privately;
 use crate::doctor::ask::{address, console_target};
 use crate::doctor::progress::Progress;
 use crate::doctor::stop::Stop;
@@ -44,7 +42,8 @@ pub fn run(options: &RecordOptions) -> Result<String, String> {
     // A lookup of a host name that is under way is not waited for.
     runtime.shutdown_background();
     let recording = recorded?;
-    deliver(options.output.as_deref(), &recording.text()?)?;
+    // Statements tell much of a database even without their values.
+    deliver_privately(options.output.as_deref(), &recording.text()?)?;
     Ok(summary(&recording))
 }
 
@@ -143,22 +142,6 @@ async fn open(target: &Target, hear: Rc<dyn Fn(&str)>) -> Result<Session, String
 
 fn refused(why: &str) -> String {
     format!("the pooler refuses: {why}")
-}
-
-/// Writes a file that only its owner may read, because statements tell much of a database even without their values.
-fn deliver(output: Option<&str>, text: &str) -> Result<(), String> {
-    match output {
-        Some(path) => {
-            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-            let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-            written.map_err(|error| format!("cannot write {path}: {error}"))
-        }
-        // A reader that has gone, such as `head`, is no failure.
-        None => match io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-            _ => Ok(()),
-        },
-    }
 }
 
 fn summary(recording: &Recording) -> String {

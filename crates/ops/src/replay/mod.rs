@@ -11,12 +11,12 @@ mod script;
 
 pub use options::{ReplayOptions, USAGE};
 
-use std::io::{self, Write as _};
 use std::rc::Rc;
 
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
+use crate::deliver::deliver;
 use crate::doctor::ask::{address, plain_target};
 use crate::doctor::stop::Stop;
 use crate::hatest::Target;
@@ -116,17 +116,6 @@ fn judge(
         compare(&of(0), &of(1), options.seed)
     });
     Report::new(options, recording, script, played.collect(), comparison)
-}
-
-fn deliver(output: Option<&str>, text: &str) -> Result<(), String> {
-    match output {
-        Some(path) => std::fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}")),
-        // A reader that has gone, such as `head`, is no failure.
-        None => match io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-            _ => Ok(()),
-        },
-    }
 }
 
 /// A trace has 100,000 lines of 16 kB at most, and most are far shorter.

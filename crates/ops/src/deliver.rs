@@ -1,0 +1,34 @@
+//! Where the report of a command goes.
+//!
+//! Always true: a reader that has gone, such as `head`, is no failure.
+//! Not here: the report.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+/// Writes a report to a file, or to standard output.
+///
+/// # Errors
+/// It cannot be written; in words for an operator.
+pub fn deliver(output: Option<&str>, text: &str) -> Result<(), String> {
+    match output {
+        Some(path) => fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}")),
+        None => print(text),
+    }
+}
+
+/// As [`deliver`]; nobody but its owner may read the file.
+pub(crate) fn deliver_privately(output: Option<&str>, text: &str) -> Result<(), String> {
+    let Some(path) = output else { return print(text) };
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| format!("cannot write {path}: {error}"))
+}
+
+fn print(text: &str) -> Result<(), String> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        _ => Ok(()),
+    }
+}

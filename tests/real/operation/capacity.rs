@@ -23,11 +23,11 @@ fn measure(house: &House, words: &[&str]) -> Ended {
 /// Eight servers of 50 ms each. What a crowded machine does to the generator is told and not judged.
 pub(crate) fn capacity_finds_the_knee_where_theory_has_it(house: &House) {
     let Some(_) = Command::of(house, "capacity") else { return };
-    let pooler = house.pooler("carried", &["pool_mode = transaction", "default_pool_size = 8"]);
+    let pooler = house.pooler("loaded", &["pool_mode = transaction", "default_pool_size = 8"]);
     let at =
         |port: u16, user: &str, database: &str| format!("host=127.0.0.1 port={port} user={user} dbname={database}");
-    let target = at(pooler.port(), "u", "carried");
-    let (console, server) = (at(pooler.port(), "admin", "pgbouncer"), at(house.postgres.port(), "u", "carried"));
+    let target = at(pooler.port(), "u", "loaded");
+    let (console, server) = (at(pooler.port(), "admin", "pgbouncer"), at(house.postgres.port(), "u", "loaded"));
     let page = house.place.directory().join("capacity.html").display().to_string();
     let ended = measure(
         house,

@@ -91,15 +91,15 @@ pub(crate) fn a_recording_has_no_value_and_is_played_again(house: &House) {
 pub(crate) fn a_replay_of_literals_tells_targets_apart(house: &House) {
     let Some(record) = Command::of(house, "record") else { return };
     let Some(capacity) = Command::of(house, "capacity") else { return };
-    let pooler = house.pooler("literals", &[]);
-    house.postgres.client("literals").run(GOODS);
-    let (ended, _) = recorded(&record, &pooler, "literals", &["--values", "literals"]);
+    let pooler = house.pooler("recorded_literals", &[]);
+    house.postgres.client("recorded_literals").run(GOODS);
+    let (ended, _) = recorded(&record, &pooler, "recorded_literals", &["--values", "literals"]);
     assert!(ended.code() == 0 && ended.out.contains("'name 42'"), "{ended:?}");
-    house.postgres.query("create database others");
-    house.postgres.client("others").run(&format!("{GOODS}; update goods set name = 'changed' where id = 1"));
+    house.postgres.query("create database recorded_others");
+    house.postgres.client("recorded_others").run(&format!("{GOODS}; update goods set name = 'changed' where id = 1"));
     let file = capacity.file("literals.json", &ended.out);
     let place = |database| format!("host=127.0.0.1 port={} user=u dbname={database}", house.postgres.port());
-    let words = ["--replay", &file, "--target", &place("literals"), "--against", &place("others"), "--speed", "4"];
+    let words = ["--replay", &file, "--target", &place("recorded_literals"), "--against", &place("recorded_others"), "--speed", "4"];
     let ended = capacity.run(&words);
     assert_eq!(ended.code(), 1, "{ended:?}");
     assert!(ended.out.contains("select name from goods where id = ?\n"), "{ended:?}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::options::{AdviseOptions, Format, Source};
 use super::rehearsal::{Never, Stage};
 use super::terms::Terms;
-use super::{Advice, advise, formats, sources, words};
+use super::{Advice, advise, formats, page, sources, words};
 use crate::deliver::deliver;
 use crate::facts::{self, Demand, Facts};
 use crate::simulate::{SimulateError, Spec, SpecSource, demand_of, spec_of};
@@ -71,6 +71,9 @@ pub fn run(options: &AdviseOptions) -> Result<u8, AdviseError> {
     let Some(mut advice) = advice.filter(|_| !interrupt.is_raised()) else { return Ok(ENDED_EARLY) };
     advice.present = present.unwrap_or_default();
     let text = shown(&advice, options)?;
+    if let Some(path) = &options.output {
+        deliver(Some(path), &page::html(&advice)).map_err(AdviseError::Failed)?;
+    }
     deliver(None, &text).map_err(AdviseError::Failed)?;
     Ok(match (advice.is_unknown(), advice.is_impossible()) {
         (true, _) => TOO_LITTLE,

@@ -9,6 +9,7 @@ mod course;
 mod formats;
 mod need;
 mod options;
+mod page;
 mod plan;
 mod rehearsal;
 mod sizing;

@@ -27,6 +27,8 @@ pub struct AdviseOptions {
     /// For how long a pooler is observed.
     pub(super) interval: Option<Duration>,
     pub(super) format: Format,
+    /// A file for the advice as HTML.
+    pub(super) output: Option<String>,
     /// Whether sizes around the recommended ones are tried, too.
     pub(super) is_checked: bool,
     wants_help: bool,
@@ -126,6 +128,7 @@ fn read(mut parser: Parser) -> Result<AdviseOptions, String> {
                     other => return Err(format!("--format \"{other}\": text, json, helm or diff is wanted")),
                 }
             }
+            Arg::Short('o') | Arg::Long("output") => options.output = Some(text(&mut parser)?),
             Arg::Long("apply-check") => options.is_checked = true,
             Arg::Long("huge-pages") => options.terms.has_huge_pages = true,
             Arg::Long(name) => {
@@ -167,6 +170,7 @@ fn unknown(name: &str) -> String {
         "set",
         "config",
         "format",
+        "output",
         "huge-pages",
         "apply-check",
         "help",
@@ -289,6 +293,7 @@ Options:
   --config FILE                  the pooler's configuration now, Trunkline's or PgBouncer's: its totals, and what would change in it
   --server CONNINFO              PostgreSQL: its max_connections, reserved connections, shared_buffers, work_mem and huge pages
   --format FORMAT                text, json, helm (values for a chart) or diff (of --config FILE) (text)
+  -o, --output FILE              write the advice as one HTML file, too
   --apply-check                  of a simulation: try sizes around the recommended ones, too, and show what is lost by not
                                  having the best of them
   -h, --help                     show this help

@@ -6,7 +6,7 @@ use super::candidates::Verdict;
 use super::course::{of_spec, present};
 use super::options::AdviseOptions;
 use super::terms::Terms;
-use super::{Advice, formats, words};
+use super::{Advice, formats, page, words};
 use crate::facts;
 use crate::simulate::{Spec, SpecSource, knee_of, spec_of_text};
 use crate::theory::mmc::Mmc;
@@ -188,10 +188,12 @@ fn a_history_of_sums_gives_what_theory_gives_for_them() {
     assert_eq!(advice.sizes.total.verdict.value(), theory.map(|one| one * 2.0));
     let both = Mmc::servers_min(320.0, 0.02, 0.99, 0.1).map(f64::from);
     assert_eq!(advice.sizes.at_work.verdict.value(), both);
-    let page = words::text(&advice);
+    let (html, text) = (page::html(&advice), words::text(&advice));
+    assert_eq!(html.matches("</b>, binds").count(), text.matches("<- binds").count(), "{html}");
+    assert!(!html.contains("<script"), "{html}");
     assert!(
-        page.contains("(approximate)") && page.contains("about") && page.contains("approximate: SHOW STATS"),
-        "{page}"
+        text.contains("(approximate)") && text.contains("about") && text.contains("approximate: SHOW STATS"),
+        "{text}"
     );
 }
 

@@ -1,5 +1,7 @@
 //! A command of the program that needs no pooler, run as an operator runs it.
 
+use std::time::Duration;
+
 use tests::program::{Ended, run};
 use tests::runner::skip;
 use tests::wait::LIMIT;
@@ -30,10 +32,15 @@ impl<'h> Command<'h> {
 
     /// Runs it with these words; `--check` stands in place of its own word.
     pub(crate) fn run(&self, words: &[&str]) -> Ended {
+        self.run_within(words, LIMIT)
+    }
+
+    /// Runs what takes its time.
+    pub(crate) fn run_within(&self, words: &[&str], limit: Duration) -> Ended {
         let mut command = self.house.place.command(self.house.place.pooler(), "KILL");
         if words.first() != Some(&"--check") {
             command.arg(self.word);
         }
-        run(command.args(words), LIMIT)
+        run(command.args(words), limit)
     }
 }

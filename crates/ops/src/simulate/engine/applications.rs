@@ -231,8 +231,9 @@ impl Run<'_> {
         let transaction = &group.group.transactions[kind];
         let row = self.clients.get_mut(client).expect("it was there above");
         (row.kind, row.statements) = (kind as u32, transaction.statements);
-        let lasts =
-            pending.lasts.or_else(|| (!self.spec.server.is_contended()).then(|| self.whole(client, transaction)));
+        let measured = if self.measured.is_empty() { None } else { self.measured_work(pending.arrived, tenant as u32) };
+        let is_contended = self.spec.server.is_contended();
+        let lasts = pending.lasts.or(measured).or_else(|| (!is_contended).then(|| self.whole(client, transaction)));
         match lasts {
             Some(lasts) => {
                 self.clients.get_mut(client).expect("it was there above").statements = 0;
@@ -241,6 +242,11 @@ impl Run<'_> {
             None => self.execute(client),
         }
         debug_assert!(self.servers[server.index as usize].client == Some(client));
+    }
+
+    /// For how long a transaction was measured to have a server, each time once.
+    fn measured_work(&mut self, arrived: u64, tenant: u32) -> Option<u64> {
+        self.measured.get_mut(&(arrived, tenant))?.pop()
     }
 
     /// How long a whole transaction has a server, if statements do not slow each other down.

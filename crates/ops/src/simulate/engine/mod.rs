@@ -23,5 +23,5 @@ pub(crate) use asking::{Ask, Asked, Asking};
 pub(crate) use conservation::Balance;
 pub(crate) use loans::{LoanBook, run_with_loans};
 pub(crate) use outcome::{GroupOutcome, Means, Outcome, TenantOutcome, overall, seconds_at};
-pub(crate) use run::{SLICES, run};
+pub(crate) use run::{Measured, SLICES, run, run_with_work};
 pub(crate) use tally::{CLOSED, Counts, LIFETIME, OPENED, Refused, ServerCounts, Slice};

@@ -3,7 +3,7 @@
 //! Always true: time never goes back; a deadline of the pools comes before whatever is planned for the same time.
 //! Not here: what clients do (`applications`), what servers do (`upstream`), events of the spec (`happenings`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use base::{Key, Slab, Time};
 use pool::{Command, Event, Limits, PoolKey, Pools, ServerKey};
@@ -34,6 +34,28 @@ pub(crate) fn run(spec: &Spec, seed: u64, goes_on: &mut dyn FnMut(f64) -> bool) 
     }
     run.now = spec.duration;
     Outcome::of(run, true)
+}
+
+/// Runs a spec with the work of transactions that were measured; those that were not seen draw theirs by the laws of the spec.
+pub(crate) fn run_with_work(spec: &Spec, seed: u64, work: &[Measured]) -> Outcome {
+    let mut run = Run::new(spec, seed);
+    for measured in work {
+        run.measured.entry((measured.arrived, measured.tenant)).or_default().push(measured.held);
+    }
+    while let Some(at) = run.next_at().filter(|at| *at <= spec.duration) {
+        run.step(at);
+    }
+    run.now = spec.duration;
+    Outcome::of(run, true)
+}
+
+/// For how long a transaction had a server, by its arrival and its tenant. In microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Measured {
+    pub(crate) arrived: u64,
+    /// By its place among the tenants of all databases.
+    pub(crate) tenant: u32,
+    pub(crate) held: u64,
 }
 
 /// A run.
@@ -86,6 +108,8 @@ pub(super) struct Run<'a> {
     /// Since when no more are written down, because there are too many.
     pub(super) loans_until: Option<u64>,
     pub(super) clients_peak: u32,
+    /// Measured times for which transactions have a server, by arrival and tenant.
+    pub(super) measured: BTreeMap<(u64, u32), Vec<u64>>,
     /// What was counted when the warm-up ended.
     pub(super) before: Option<Before>,
 }
@@ -175,6 +199,7 @@ impl<'a> Run<'a> {
             loans: None,
             loans_until: None,
             clients_peak: 0,
+            measured: BTreeMap::new(),
             before: None,
         };
         run.set_up();

@@ -10,8 +10,8 @@ use super::objects::Objects;
 use super::sessions::Turn;
 use crate::load::{End, Ended, Passage, Tally, Times};
 use crate::simulate::engine::{
-    Balance, Counts, GroupOutcome, LIFETIME, Means, Outcome, Refused, SLICES, ServerCounts, Slice, TenantOutcome,
-    overall,
+    Balance, Counts, GroupOutcome, LIFETIME, Means, Measured, Outcome, Refused, SLICES, ServerCounts, Slice,
+    TenantOutcome, overall,
 };
 use crate::simulate::spec::Spec;
 use crate::theory::estimate::{batch_mean, warm_up};
@@ -53,6 +53,8 @@ pub(super) struct Book {
     pub(super) errors: BTreeMap<String, u64>,
     /// Logins of clients.
     pub(super) logins: Times,
+    /// For how long transactions had a server, one by one.
+    pub(super) loans: Vec<Measured>,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,7 @@ impl Book {
             whole: Whole::default(),
             errors: BTreeMap::new(),
             logins: Times::new(3),
+            loans: Vec::new(),
         }
     }
 
@@ -177,6 +180,9 @@ impl Book {
             if let Some(slice) = self.slice(passage.ended) {
                 slice.done += 1;
             }
+        }
+        if flight.is_ordinary && self.loans.len() < LOANS_MAX {
+            self.loans.push(Measured { arrived: passage.at, tenant: flight.tenant, held });
         }
         if flight.is_ordinary && passage.at >= self.warm_up {
             self.held.entry((flight.group, flight.kind)).or_insert_with(|| Times::new(3)).note(held);
@@ -380,6 +386,8 @@ fn share_out(servers: &mut ServerCounts, for_age: u64) {
 /// The place of closings without a known reason.
 const OTHER: usize = 6;
 const ERRORS_MAX: usize = 20;
+/// Later transactions draw their times by the measured law.
+const LOANS_MAX: usize = 1 << 22;
 
 #[cfg(test)]
 #[path = "book_tests.rs"]

@@ -11,10 +11,11 @@ use super::book::{Around, Book, Posts};
 use super::facts::{Generator, Held, MemoryPeaks, Processors, Quantiles, RealRun, law_of};
 use super::objects::{Manner, Objects};
 use super::play::Play;
+use super::probe::Probe;
 use super::server::{Counters, Server};
 use super::sessions::{Turn, turns};
 use super::watch::{Look, Watch, Watched, nearest};
-use crate::load::{Capability, Driver, Effort, Fitness, Patience, Place, reasons_against, steadiness};
+use crate::load::{Capability, Driver, Effort, Fitness, Login, Patience, Place, reasons_against, steadiness};
 use crate::simulate::engine::{Balance, Outcome};
 use crate::simulate::spec::Spec;
 
@@ -39,6 +40,8 @@ pub(super) struct Setup<'a> {
     pub(super) secret: Arc<auth::Secret>,
     pub(super) watched: Watched,
     pub(super) capability: Capability,
+    /// Where logins are measured while the run goes on.
+    pub(super) probe: Option<Login>,
 }
 
 /// A run that was played, before its pooler is gone.
@@ -51,6 +54,7 @@ pub(super) struct Played {
     ended: u64,
     is_complete: bool,
     has_jumped: bool,
+    server_logins: Vec<u64>,
 }
 
 /// Plays a run.
@@ -62,6 +66,7 @@ pub(super) fn play(setup: &Setup<'_>, goes_on: &mut dyn FnMut(f64) -> bool) -> R
     for lane in play.lanes() {
         driver.add_lane(lane);
     }
+    let probe = setup.probe.clone().map(Probe::begin);
     let watch = Watch::begin(setup.watched, vec![spec.warm_up, spec.duration]);
     let (began, clock) = (unix_time(), Instant::now());
     let mut is_complete = true;
@@ -73,7 +78,8 @@ pub(super) fn play(setup: &Setup<'_>, goes_on: &mut dyn FnMut(f64) -> bool) -> R
     let effort = driver.play(&mut play, &mut look).map_err(|why| why.to_string())?;
     let has_jumped = (unix_time() - began - clock.elapsed().as_secs_f64()).abs() > JUMP_MIN;
     let looks = watch.end();
-    Ok(Played { book: play.book, effort, looks, began, ended: effort.wall, is_complete, has_jumped })
+    let server_logins = probe.map(Probe::end).unwrap_or_default();
+    Ok(Played { server_logins, book: play.book, effort, looks, began, ended: effort.wall, is_complete, has_jumped })
 }
 
 /// What is read when all sessions are gone.
@@ -96,7 +102,7 @@ pub(super) fn finish(
     after: &After<'_>,
     server: &mut Server,
 ) -> Result<Cell, String> {
-    let Played { book, effort, looks, began, ended, is_complete, has_jumped } = played;
+    let Played { book, effort, looks, began, ended, is_complete, has_jumped, server_logins } = played;
     let spec = setup.spec;
     let counters = server.counters()?;
     let (sessions, transactions) =
@@ -117,7 +123,7 @@ pub(super) fn finish(
     let servers: Vec<f64> =
         looks.iter().filter(|look| look.at >= from && look.at <= until).map(|look| f64::from(look.servers)).collect();
     let opened = sessions_seen.iter().filter(|turn| turn.is_begin && (from..=until).contains(&turn.at)).count();
-    let facts = facts(
+    let mut facts = facts(
         setup,
         &book,
         effort,
@@ -128,6 +134,8 @@ pub(super) fn finish(
         (has_jumped, is_complete),
         opened as f64 / (until - from),
     );
+    facts.server_logins = server_logins;
+    facts.loans.clone_from(&book.loans);
     let around = Around {
         is_complete,
         ended,
@@ -287,6 +295,8 @@ fn facts(
         opened_a_second,
         closed_by_cause: after.closed_by_cause.clone(),
         looks: looks.to_vec(),
+        server_logins: Vec::new(),
+        loans: Vec::new(),
         whole: book.whole,
     }
 }

@@ -1,11 +1,11 @@
 //! What the virtual run says of the same spec, with the times that were measured: the two ways beside each other.
 //!
-//! Always true: the virtual run gets the measured law of the time for which transactions had a server, the measured logins, and the same
-//! arrivals; nothing else of the real one.
+//! Always true: the virtual run gets the measured times for which transactions had a server, each by its arrival, the measured logins, and the
+//! same arrivals; nothing else of the real one.
 //! Not here: the tolerance (`tests/real`).
 
 use super::super::course::Study;
-use super::super::engine::{Outcome, run};
+use super::super::engine::{Measured, Outcome, run_with_work};
 use super::super::experiment::{knee, point_of};
 use super::super::report::{Chapter, Part};
 use super::super::spec::{Behaviour, Spec};
@@ -26,18 +26,23 @@ pub(super) fn table(
         let mut expected = Vec::new();
         for (place, (values, spec)) in settings.iter().enumerate() {
             let Some(point) = study.points.iter().find(|point| point.values == *values) else { continue };
+            // Until BEGIN is answered there is always the way there and back, also if nobody waits.
+            let way = point.total.wait(5.0);
+            let way_micros = (way * 1e6) as u64;
             let runs: Vec<&RealRun> = study.real.iter().filter(|run| run.setting == place).collect();
             let outcomes: Vec<(u32, Outcome)> = runs
                 .iter()
                 .zip(0..)
                 .map(|(real, round)| {
-                    (round, run(&measured(spec, real, *is_pgbouncer, logins), real.seed, &mut |_| true))
+                    let spec = measured(spec, real, *is_pgbouncer, logins, way);
+                    // Whoever has a server has it also until its BEGIN has gone there and come back.
+                    let work: Vec<Measured> =
+                        real.loans.iter().map(|loan| Measured { held: loan.held + way_micros, ..*loan }).collect();
+                    (round, run_with_work(&spec, real.seed, &work))
                 })
                 .collect();
             let Some(virtual_point) = point_of(values, outcomes) else { continue };
             let (real, other) = (&point.total, &virtual_point.total);
-            // Until BEGIN is answered there is always the way there and back, also if nobody waits.
-            let way = real.wait(5.0);
             let opened = |outcome: &Outcome| outcome.servers.opened as f64 / outcome.seconds;
             for (what, real, other) in [
                 ("p99 wait, ms", (real.wait(99.0) - way) * 1e3, other.wait(99.0) * 1e3),
@@ -70,7 +75,7 @@ fn row(target: &str, setting: &str, what: &str, real: f64, other: f64) -> Vec<St
 }
 
 /// The spec with what was measured.
-fn measured(spec: &Spec, real: &RealRun, is_pgbouncer: bool, logins: &[u64]) -> Spec {
+fn measured(spec: &Spec, real: &RealRun, is_pgbouncer: bool, logins: &[u64], way: f64) -> Spec {
     let mut spec = spec.clone();
     let mut group_number = 0;
     for database in &mut spec.databases {
@@ -89,8 +94,8 @@ fn measured(spec: &Spec, real: &RealRun, is_pgbouncer: bool, logins: &[u64]) -> 
         }
     }
     let server = &mut spec.server;
-    (server.cores, server.contention, server.round_trip) = (None, None, 0);
-    server.login = quantiles(logins);
+    (server.cores, server.contention, server.round_trip) = (None, None, (way * 1e6) as u64);
+    server.login = quantiles(if real.server_logins.len() >= logins.len() { &real.server_logins } else { logins });
     spec.client.login = Law::Constant(real.login.p50);
     spec.client.round_trip = 0;
     spec

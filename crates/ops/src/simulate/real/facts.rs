@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::book::{Posts, Whole};
 use super::watch::Look;
 use crate::load::{Law, Times};
+use crate::simulate::engine::Measured;
 use crate::table::short;
 
 /// One run at one target.
@@ -41,6 +42,11 @@ pub(in crate::simulate) struct RealRun {
     /// What the pooler says of closed servers, by cause, over the whole run.
     pub(super) closed_by_cause: BTreeMap<String, u64>,
     pub(super) looks: Vec<Look>,
+    /// Logins at the server, with the first answer, while the run went on; in microseconds, ascending.
+    #[serde(skip)]
+    pub(super) server_logins: Vec<u64>,
+    #[serde(skip)]
+    pub(super) loans: Vec<Measured>,
     #[serde(skip)]
     pub(super) whole: Whole,
 }

@@ -11,6 +11,7 @@ mod facts;
 mod ini;
 mod objects;
 mod play;
+mod probe;
 mod server;
 mod sessions;
 mod stage;

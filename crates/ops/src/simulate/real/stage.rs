@@ -17,7 +17,7 @@ use super::server::{Line, Server, target};
 use super::sessions::LOG_SETTINGS;
 use super::target::TargetKind;
 use super::watch::Watched;
-use crate::load::{Capability, Place, capability};
+use crate::load::{Capability, Login, Place, capability};
 use crate::simulate::options::SimulateOptions;
 use crate::simulate::spec::Spec;
 use crate::trial::{Cluster, ClusterShape, Pooler, Trial, TrialError, USER, free_ports, raise_descriptor_limit};
@@ -141,6 +141,13 @@ impl Stage {
                 pooler: pooler.as_ref().map(Pooler::pid),
             },
             capability: self.capability,
+            probe: self.cluster.as_ref().map(|cluster| Login {
+                place: Place::Tcp(SocketAddr::from(([127, 0, 0, 1], cluster.port()))),
+                user: USER.into(),
+                database: "postgres".into(),
+                secret: Arc::default(),
+                name: "simulate probe".into(),
+            }),
         };
         let played = play(&setup, goes_on)?;
         let churn = match &pooler {

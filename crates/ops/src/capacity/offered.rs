@@ -41,7 +41,7 @@ pub(crate) struct Offered<'w> {
     /// Requests of each second of the measured part, and those of them that were late.
     pub(crate) slices: Vec<(u64, u64)>,
     late_after: u64,
-    /// Of the requests that were due in the measured part, those that were answered before it ended.
+    /// Answers in the measured part; in an open loop those of requests that were due in it.
     pub(crate) answered: u64,
     pub(crate) first_failure: Option<String>,
 }
@@ -169,9 +169,14 @@ impl Traffic for Offered<'_> {
     fn ended(&mut self, _now: u64, ended: &Ended) {
         let is_closed = matches!(self.arrival, Arrival::Closed(..));
         self.asking += u32::from(is_closed && matches!(self.stage, Stage::Running { .. }));
-        let (Some((from, until)), 1) = (self.measured, ended.tag) else { return };
+        let Some((from, until)) = self.measured else { return };
         let mut passage = ended.passage;
-        self.answered += u64::from(passage.end == End::Done && passage.ended <= until);
+        // A closed loop counts what is answered in its time, an open one what is asked in it.
+        let is_counted = ended.tag == 1 || is_closed && passage.ended >= from;
+        self.answered += u64::from(is_counted && passage.end == End::Done && passage.ended <= until);
+        if ended.tag == 0 {
+            return;
+        }
         let since = |at: u64| at.saturating_sub(from);
         passage.at = since(passage.at);
         passage.noticed = since(passage.noticed);
@@ -204,6 +209,7 @@ const OPENING_MAX: u64 = 10_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Passage;
 
     fn sent(offered: &mut Offered<'_>, until: u64) -> Vec<(u64, u64)> {
         let mut sent = Vec::new();
@@ -247,5 +253,11 @@ mod tests {
         offered.due(2000, &mut orders);
         offered.due(2001, &mut orders);
         assert_eq!(orders.len(), 2);
+        // Asked before the measured part, answered in it.
+        offered.due(2011, &mut orders);
+        let passage = Passage { at: 2001, noticed: 2001, sent: Some(2001), ended: 2050, end: End::Done };
+        let ended = Ended { tag: 0, lane: 0, passage, first_answered: Some(2050), begun: 1, over: 1, error: None };
+        offered.ended(2050, &ended);
+        assert_eq!((offered.answered, offered.tally.done), (1, 0));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Plan {
 pub(crate) struct Bound {
     /// The most requests a second.
     pub(crate) rate: f64,
-    /// The time that one alone takes, in seconds.
+    /// The time for which a request is served, in seconds: with a server if the pooler tells, or else the response time of one alone.
     pub(crate) service: f64,
 }
 
@@ -61,7 +61,8 @@ impl Plan {
             seconds_min: each.clamp(0.5, 30.0),
             seconds_max: (2.0 * each).clamp(0.5, 3600.0),
             confirmations,
-            resolution: 0.02,
+            // Short steps do not tell loads apart that are so near.
+            resolution: if each < SHORT { 0.06 } else { 0.02 },
         }
     }
 
@@ -84,6 +85,7 @@ impl Plan {
 
 /// Steps of a search, besides confirmations.
 const STEPS: f64 = 20.0;
+const SHORT: f64 = 5.0;
 /// Above this part of the bound the steps are as long as they are here.
 const STEADY: f64 = 0.97;
 /// A step of fewer has hardly a 99th percentile.

@@ -35,9 +35,10 @@ pub(crate) fn next_clients(seen: &[Closed], most: u32) -> Option<u32> {
 
 /// The bound that points show. `None` if nothing was answered.
 pub(crate) fn bound_of(seen: &[Closed]) -> Option<Bound> {
-    let rate = seen.iter().map(|closed| closed.throughput).fold(0.0, f64::max);
+    let best = seen.iter().max_by(|a, b| a.throughput.total_cmp(&b.throughput))?;
     let alone = seen.iter().min_by_key(|closed| closed.clients)?;
-    let service = alone.service.unwrap_or(alone.response);
+    // Where the pooler tells it, service is what it is at the bound: then as many are served at once as servers are at work.
+    let (rate, service) = (best.throughput, best.service.unwrap_or(alone.response));
     (rate > 0.0 && service > 0.0).then_some(Bound { rate, service })
 }
 
@@ -76,5 +77,7 @@ mod tests {
         let seen = [closed(1, 50.0), closed(2, 90.0), closed(4, 120.0), closed(8, 100.0), closed(16, 80.0)];
         assert_eq!(next_clients(&seen, 1000), None);
         assert_eq!(bound_of(&seen).map(|bound| bound.rate), Some(120.0));
+        let told = Closed { service: Some(0.03), ..seen[2] };
+        assert_eq!(bound_of(&[seen[0], told]).map(|bound| (bound.service, bound.servers())), Some((0.03, 4)));
     }
 }

@@ -177,14 +177,16 @@ impl Evidence {
         }
         let server = self.server_cpu.clone()?;
         let machine = self.machine_cpu.clone().unwrap_or(server);
-        let is_idle = server.max(machine) < BUSY;
+        // On a machine that others keep busy, sessions that do not want a processor are not held up by that.
+        let wants_none = self.waits.as_ref().is_ok_and(|shares| !dominates(shares.processor));
+        let is_idle = server < BUSY && (machine < BUSY || wants_none);
         let is_elsewhere = self
             .waits
             .as_ref()
             .is_ok_and(|shares| dominates(shares.disk) || dominates(shares.lock) || dominates(shares.client));
         let because = match (is_idle, is_elsewhere) {
             (true, true) => ", each of which waits for something else",
-            (true, false) => ", while processors are idle",
+            (true, false) => ", while the server has processors left",
             (false, _) => ", but so are the processors",
         };
         Ok((seen + because, is_idle && !is_elsewhere))
@@ -227,8 +229,8 @@ pub(super) fn percent(share: f64) -> String {
 
 /// The share of a processor above which it is the limit.
 const BUSY: f64 = 0.9;
-/// The share of slots above which a pool is full: servers are given back and lent again in between.
-const FULL: f64 = 0.9;
+/// The share of slots above which a pool is full, if clients wait: between two loans a server is at work for nobody, for longer on a busy machine.
+const FULL: f64 = 0.75;
 /// Clients that wait when a pool limits.
 const WAITING_MIN: f64 = 0.5;
 /// The share of running sessions that explains a limit.
@@ -263,6 +265,8 @@ mod tests {
         let rigs = [
             // Two servers, each statement sleeps.
             (evidence(pool(2.0, 1.98, 30.0), 0.01, 0.2, shares(2.0, [0.02, 0.0, 0.0, 0.0, 0.98]), 0.05), Limit::Pool),
+            // The same beside others that compute.
+            (evidence(pool(2.0, 1.78, 20.0), 0.01, 1.0, shares(2.0, [0.02, 0.0, 0.0, 0.0, 0.98]), 0.05), Limit::Pool),
             // A query that computes; the generator and the pooler are on the same machine.
             (
                 evidence(pool(20.0, 20.0, 12.0), 0.85, 0.99, shares(20.0, [0.97, 0.0, 0.02, 0.01, 0.0]), 0.1),

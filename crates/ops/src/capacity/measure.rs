@@ -192,7 +192,7 @@ fn course(
         measured.probes.iter().max_by(|a, b| a.throughput.total_cmp(&b.throughput)).map_or(1, |best| best.clients);
     for idle in &options.idle {
         progress.say(&format!("beside {idle} idle connections"), 0.95);
-        let Some((closed, _)) = rig.closed(best, *idle, short)? else { return Ok(()) };
+        let Some((closed, _)) = rig.closed(best, *idle, short.max(SATURATED))? else { return Ok(()) };
         measured.idle.push((*idle, closed.throughput));
     }
     Ok(())

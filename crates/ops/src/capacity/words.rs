@@ -89,7 +89,7 @@ fn closed(measured: &Measurement) -> Vec<String> {
     let mut lines = table.lines();
     if let Some(bound) = measured.bound {
         lines.push(format!(
-            "the bound is {} requests/s; one alone takes {}, so about {} are served at once",
+            "the bound is {} requests/s; each is served for {}, so about {} are served at once",
             short(bound.rate),
             milliseconds(bound.service),
             bound.servers()
@@ -272,6 +272,7 @@ fn idle(points: &[(u32, f64)]) -> Vec<String> {
     let mut lines = table.lines();
     let pairs: Vec<(f64, f64)> = points.iter().map(|(idle, rate)| (f64::from(*idle), *rate)).collect();
     lines.push(match idle_cost(&pairs) {
+        Some(cost) if cost.has(0.0) => "what they cost is less than the error of these measurements".to_owned(),
         Some(cost) => format!(
             "a thousand of them take {:.1} % of throughput ({:.1} to {:.1})",
             cost.value * 100.0,

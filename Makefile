@@ -58,6 +58,9 @@ ha: ## a Patroni cluster of three nodes, four ways to reach it, and failures; 20
 cost: ## count what a transaction costs; fails when the table in docs/reference/cost.md says less (ARGS=--write)
 	cargo xtask cost $(ARGS)
 
+wisdom: ## what simulate and capacity say against real loads, on a quiet machine; half an hour (ARGS="six_specs")
+	cargo xtask test --test real -- $(or $(ARGS),six_specs tenants_with_one_connection names_the_limit)
+
 page: ## the page in a real browser, each view under a load; screenshots in target/page
 	cargo xtask page
 
@@ -67,4 +70,4 @@ check: ## formatting, lints, the house's rules, generated pages
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak hostile alerts differential regress versions drivers migrations fuzz oracle coverage bench ha cost page check build
+.PHONY: help setup demo test world soak hostile alerts differential regress versions drivers migrations fuzz oracle coverage bench ha cost wisdom page check build

@@ -99,7 +99,16 @@ pub(crate) fn a_replay_of_literals_tells_targets_apart(house: &House) {
     house.postgres.client("recorded_others").run(&format!("{GOODS}; update goods set name = 'changed' where id = 1"));
     let file = capacity.file("literals.json", &ended.out);
     let place = |database| format!("host=127.0.0.1 port={} user=u dbname={database}", house.postgres.port());
-    let words = ["--replay", &file, "--target", &place("recorded_literals"), "--against", &place("recorded_others"), "--speed", "4"];
+    let words = [
+        "--replay",
+        &file,
+        "--target",
+        &place("recorded_literals"),
+        "--against",
+        &place("recorded_others"),
+        "--speed",
+        "4",
+    ];
     let ended = capacity.run(&words);
     assert_eq!(ended.code(), 1, "{ended:?}");
     assert!(ended.out.contains("select name from goods where id = ?\n"), "{ended:?}");

@@ -123,8 +123,8 @@ const SIX: [(&str, &str); 6] = [
          arrivals = { poisson = 60 }\n[[databases.tenants.transactions]]\nservice = { lognormal = '15 ms', scv = 1 }\n\
          [[databases.tenants]]\nname = 'noisy'\narrivals = { poisson = 60 }\n\
          [[databases.tenants.transactions]]\nservice = { lognormal = '30 ms', scv = 1 }\n\
-         [[events]]\nkind = 'rate'\ntenants = 'noisy'\nat = '10 s'\nfactor = 3\nlasting = '5 s'\n\
-         [[events]]\nkind = 'storm'\ntenants = 'quiet'\nat = '20 s'\nclients = 100\nwithin = '0.5 s'\n",
+         [[events]]\nkind = 'rate'\ntenants = 'noisy'\nat = '10 s'\nfactor = 2\nlasting = '5 s'\n\
+         [[events]]\nkind = 'storm'\ntenants = 'quiet'\nat = '20 s'\nclients = 30\nwithin = '1 s'\n",
     ),
 ];
 
@@ -135,16 +135,19 @@ pub(crate) fn the_virtual_run_agrees_with_the_real_one_on_six_specs(house: &Hous
         let text = format!("title = '{title}'\nseed = {number}\nduration = '30 s'\nwarm_up = '3 s'\n{text}");
         let spec = simulate.file("one-of-six.toml", &text);
         let mut report = Value::Null;
-        // A generator that was late, which a busy machine makes it, says so; what it measured is then compared only in the last attempt.
+        // A generator that was late, which a busy machine makes it, says so; what it measured is not compared.
+        let mut is_void = true;
         for _ in 0..ATTEMPTS {
             let ended = simulate.run_within(&[&spec, "--real", "--format", "json"], LONG);
             report = serde_json::from_str(&ended.out).expect("JSON");
             assert!([0, 5].contains(&ended.code()), "{title}: {}", report["chapters"][0]["words"]);
-            if ended.code() == 0 {
+            is_void = ended.code() != 0;
+            if !is_void {
                 break;
             }
             println!("{title}: void, {}", report["chapters"][0]["studies"][0]["real"][0]["void"]);
         }
+        assert!(!is_void, "{title}: each of {ATTEMPTS} runs is void: the machine is too busy for a comparison");
         agrees(&report, title, "p99 wait, ms", 0.2);
         agrees(&report, title, "servers opened a second", 0.2);
     }

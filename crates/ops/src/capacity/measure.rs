@@ -15,7 +15,7 @@ use super::own_schema::OwnSchema;
 use super::plan::{Bound, Plan};
 use super::probe::{Closed, bound_of, next_clients};
 use super::progress::Progress;
-use super::rig::{Rig, login_of};
+use super::rig::{NAME, Rig, login_of};
 use super::scaling::Scaling;
 use super::search::Search;
 use super::slo::Slo;
@@ -64,7 +64,9 @@ pub(crate) fn measure(
     let began = Instant::now();
     let failed = |why: String| CapacityError::Failed(why);
     let named = |option: &str, target: Result<Target, String>| {
-        target.map_err(|why| CapacityError::Usage(format!("{option}: {why}")))
+        let mut target = target.map_err(|why| CapacityError::Usage(format!("{option}: {why}")))?;
+        target.is_called(NAME);
+        Ok(target)
     };
     let read_only = named("--target", server_target(target))?;
     let server = options.server.as_ref().map(|conninfo| named("--server", server_target(conninfo))).transpose()?;

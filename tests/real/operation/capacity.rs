@@ -64,7 +64,10 @@ pub(crate) fn capacity_finds_the_knee_where_theory_has_it(house: &House) {
     let html = std::fs::read_to_string(&page).expect("a page");
     assert!(html.contains("closed loop") && !html.contains("http:"), "{html}");
     wait_until("its sessions have ended", LIMIT, || {
-        house.postgres.value("select count(*) from pg_stat_activity where application_name = 'trunkline doctor'") == "0"
+        house
+            .postgres
+            .value("select count(*) from pg_stat_activity where application_name = 'trunkline capacity, looking on'")
+            == "0"
     });
     // Sleeping needs no processor, so that the pool is what limits on any machine.
     assert_eq!(measured["limit"]["resource"], "pool", "{:#}", measured["limit"]);

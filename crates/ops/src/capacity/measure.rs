@@ -15,7 +15,7 @@ use super::own_schema::OwnSchema;
 use super::plan::{Bound, Plan};
 use super::probe::{Closed, bound_of, next_clients};
 use super::progress::Progress;
-use super::rig::{NAME, Rig, login_of};
+use super::rig::{Rig, login_of};
 use super::scaling::Scaling;
 use super::search::Search;
 use super::slo::Slo;
@@ -64,9 +64,7 @@ pub(crate) fn measure(
     let began = Instant::now();
     let failed = |why: String| CapacityError::Failed(why);
     let named = |option: &str, target: Result<Target, String>| {
-        let mut target = target.map_err(|why| CapacityError::Usage(format!("{option}: {why}")))?;
-        target.is_called(NAME);
-        Ok(target)
+        target.map(looking_on).map_err(|why| CapacityError::Usage(format!("{option}: {why}")))
     };
     let read_only = named("--target", server_target(target))?;
     let server = options.server.as_ref().map(|conninfo| named("--server", server_target(conninfo))).transpose()?;
@@ -143,6 +141,12 @@ pub(crate) fn measure(
     measured.seconds = began.elapsed().as_secs_f64();
     outcome.map_err(failed)?;
     Ok(measured)
+}
+
+/// The same target, by the name of connections that are no part of the load.
+pub(super) fn looking_on(mut target: Target) -> Target {
+    target.is_called(LOOKING_ON);
+    target
 }
 
 /// The parts of a measurement. Those that were reached are in `measured`, however it ends.
@@ -237,6 +241,7 @@ fn workload(statements: &[String], own: Option<&OwnSchema>) -> Result<(Workload,
     }
 }
 
+const LOOKING_ON: &str = "trunkline capacity, looking on";
 /// In microseconds.
 const SELF_CHECK: u64 = 1_000_000;
 const SELF_CHECK_CLIENTS: u32 = 64;

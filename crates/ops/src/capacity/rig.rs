@@ -233,8 +233,8 @@ fn micros_of(seconds: f64) -> u64 {
     (seconds * 1e6) as u64
 }
 
-/// The `application_name` of all connections.
-pub(super) const NAME: &str = "trunkline capacity";
+/// The `application_name` of the load.
+const NAME: &str = "trunkline capacity";
 /// The part of a step that comes before it, at the same rate, and is not measured.
 const SETTLING: f64 = 0.1;
 /// In a shorter step chance looks like a drift.

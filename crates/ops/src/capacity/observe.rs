@@ -227,12 +227,14 @@ impl Observer {
     /// The busiest thread of the pooler.
     async fn watch_threads(&self, pid: u32, mut stop: Stop) -> Observed<f64> {
         let root = Path::new("/");
-        let allowed = allowed_processors(root, pid)?.min(1.0);
+        let allowed = allowed_processors(root, pid)?;
         let (began, before) = (Instant::now(), thread_times(root, pid)?);
         stop.raised().await;
-        let after = thread_times(root, pid)?;
-        let used = after.iter().map(|(thread, time)| time - before.get(thread).copied().unwrap_or(0.0));
-        Ok(used.fold(0.0, f64::max) / began.elapsed().as_secs_f64() / allowed)
+        let (after, seconds) = (thread_times(root, pid)?, began.elapsed().as_secs_f64());
+        let used: Vec<f64> =
+            after.iter().map(|(thread, time)| (time - before.get(thread).copied().unwrap_or(0.0)) / seconds).collect();
+        // A thread has one processor at most, and all threads together what the control group allows.
+        Ok(used.iter().copied().fold(0.0, f64::max).max(used.iter().sum::<f64>() / allowed))
     }
 }
 

@@ -104,6 +104,16 @@ pub(crate) fn thread_times(root: &Path, pid: u32) -> Observed<BTreeMap<u32, f64>
     let refused = |error: std::io::Error| format!("/proc/{pid}/task ({error})");
     let names = fs::read_dir(folder).map_err(refused)?.flatten();
     let threads: Vec<u32> = names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect();
+    let nanoseconds = |thread: &u32| -> Option<f64> {
+        let line = text(root, &format!("proc/{pid}/task/{thread}/schedstat")).ok()?;
+        line.split_ascii_whitespace().next()?.parse().ok()
+    };
+    let exact: BTreeMap<u32, f64> =
+        threads.iter().filter_map(|thread| Some((*thread, nanoseconds(thread)? / 1e9))).collect();
+    if !exact.is_empty() {
+        return Ok(exact);
+    }
+    // A kernel without it counts ticks, of which a thread that sleeps often has too many or too few.
     Ok(threads
         .iter()
         .filter_map(|thread| Some((*thread, time_of(root, &format!("proc/{pid}/task/{thread}/stat"))?)))
@@ -315,6 +325,7 @@ mod tests {
                 ("proc/16/status", "Name:\tpostgres\nPPid:\t1\nVmPeak:\t 4096 kB\n"),
                 ("proc/16/smaps_rollup", "Pss:  3 kB\n"),
                 ("proc/17/task/18/stat", "18 (worker) S 16 1 1 0 -1 1 1 1 1 1 10 5 0 0"),
+                ("proc/16/task/16/schedstat", "2500000000 7 8\n"),
                 ("proc/stat", "cpu  10 0 10 70 10 0 0 0 5 0\ncpu0 1 1\n"),
                 ("proc/16/oom_score_adj", "-900\n"),
                 ("proc/16/cgroup", "4:cpu,cpuacct:/a/b\n3:memory:/a/b\n"),
@@ -335,6 +346,7 @@ mod tests {
         assert_eq!((processes.pss, processes.page_tables), (Ok((2, 10_240.0)), 307_200.0));
         assert_eq!(processor_times(root, &[17, 99]), BTreeMap::from([(17, 2.0)]));
         assert_eq!(thread_times(root, 17), Ok(BTreeMap::from([(18, 0.15)])));
+        assert_eq!(thread_times(root, 16), Ok(BTreeMap::from([(16, 2.5)])));
         assert!(thread_times(root, 99).is_err() && machine_times(root) == Ok((20.0, 100.0)));
         assert_eq!(allowed_processors(root, 16), Ok(1.5));
     }

@@ -6,6 +6,7 @@
 pub mod advise;
 mod arguments;
 pub mod capacity;
+mod connection;
 mod deliver;
 pub mod demo;
 pub mod doctor;
@@ -13,7 +14,6 @@ mod facts;
 mod findings;
 pub mod hatest;
 pub mod lint;
-#[allow(dead_code, unused_imports, reason = "`capacity` is to use the rest")]
 mod load;
 pub mod record;
 pub mod replay;

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
 use super::relations::{Named, relations};
-use crate::doctor::Line;
+use crate::connection::Line;
 use crate::facts::Observed;
 use crate::hatest::Target;
 

@@ -20,7 +20,7 @@ use super::scaling::Scaling;
 use super::search::Search;
 use super::slo::Slo;
 use super::workload::{Workload, statements_of};
-use crate::doctor::{address, console_target, server_target};
+use crate::connection::{address, console_target, server_target};
 use crate::facts;
 use crate::hatest::Target;
 use crate::load::{Capability, capability};
@@ -64,11 +64,13 @@ pub(crate) fn measure(
     let began = Instant::now();
     let failed = |why: String| CapacityError::Failed(why);
     let named = |option: &str, target: Result<Target, String>| {
-        target.map(looking_on).map_err(|why| CapacityError::Usage(format!("{option}: {why}")))
+        target.map_err(|why| CapacityError::Usage(format!("{option}: {why}")))
     };
-    let read_only = named("--target", server_target(target))?;
-    let server = options.server.as_ref().map(|conninfo| named("--server", server_target(conninfo))).transpose()?;
-    let console = options.pooler.as_ref().map(|conninfo| named("--pooler", console_target(conninfo))).transpose()?;
+    let read_only = named("--target", server_target(LOOKING_ON, target))?;
+    let server =
+        options.server.as_ref().map(|conninfo| named("--server", server_target(LOOKING_ON, conninfo))).transpose()?;
+    let console =
+        options.pooler.as_ref().map(|conninfo| named("--pooler", console_target(LOOKING_ON, conninfo))).transpose()?;
     let login = login_of(&read_only).map_err(|why| failed(format!("--target: {why}")))?;
     let statements = statements(options)?;
     // Made before anything is measured, removed when this is dropped.
@@ -141,12 +143,6 @@ pub(crate) fn measure(
     measured.seconds = began.elapsed().as_secs_f64();
     outcome.map_err(failed)?;
     Ok(measured)
-}
-
-/// The same target, by the name of connections that are no part of the load.
-pub(super) fn looking_on(mut target: Target) -> Target {
-    target.is_called(LOOKING_ON);
-    target
 }
 
 /// The parts of a measurement. Those that were reached are in `measured`, however it ends.
@@ -241,7 +237,8 @@ fn workload(statements: &[String], own: Option<&OwnSchema>) -> Result<(Workload,
     }
 }
 
-const LOOKING_ON: &str = "trunkline capacity, looking on";
+/// The `application_name` of connections that are no part of the load.
+pub(super) const LOOKING_ON: &str = "trunkline capacity, looking on";
 /// In microseconds.
 const SELF_CHECK: u64 = 1_000_000;
 const SELF_CHECK_CLIENTS: u32 = 64;

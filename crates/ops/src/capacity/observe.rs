@@ -14,7 +14,8 @@ use tokio::sync::watch;
 use tokio::task::LocalSet;
 
 use super::evidence::{Evidence, PoolUse, Shares};
-use crate::doctor::{Line, Stop, sample};
+use crate::connection::{Line, Stop};
+use crate::doctor::sample;
 use crate::facts::{
     Answers, CONSOLE_COUNTERS, Host, Observed, Tally, Waits, allowed_processors, amount, thread_times, word,
 };

@@ -7,9 +7,9 @@
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-use super::measure::looking_on;
+use super::measure::LOOKING_ON;
 use super::workload::Workload;
-use crate::doctor::{Line, writing_target};
+use crate::connection::{Line, writing_target};
 use crate::hatest::Target;
 
 /// The schema, which is removed with its guard.
@@ -25,7 +25,7 @@ impl OwnSchema {
     /// # Errors
     /// The database is in use and `production` is not its name, or the server refuses.
     pub(crate) fn make(conninfo: &str, production: Option<&str>, is_kept: bool) -> Result<Self, String> {
-        let target = writing_target(conninfo).map(looking_on).map_err(|why| format!("--target: {why}"))?;
+        let target = writing_target(LOOKING_ON, conninfo).map_err(|why| format!("--target: {why}"))?;
         with_line(&target, async |line| {
             admit(line, production).await?;
             line.rows(MAKING, |_| ()).await.map_err(|why| format!("the schema {SCHEMA} cannot be made: {why}"))

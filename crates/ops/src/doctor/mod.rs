@@ -4,19 +4,14 @@
 //! not hide what was seen before.
 //! Not here: what was observed (`facts`), the rules (`rules`), how findings are shown (`report`). Begin with `options`, then `run`.
 
-pub(crate) mod ask;
 mod division;
 mod measured;
 mod options;
-pub(crate) mod progress;
 mod rules;
 mod sampling;
-pub(crate) mod stop;
 
-pub(crate) use ask::{Line, address, console_target, server_target, writing_target};
 pub use options::{DoctorOptions, USAGE};
 pub(crate) use sampling::sample;
-pub(crate) use stop::Stop;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,6 +21,7 @@ use nix::sys::statvfs::statvfs;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
+use crate::connection::{Line, Progress, Stop, address, console_target, in_database, server_target};
 use crate::facts::{
     Answers, CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Counters, DATABASE_QUERIES, Host, Inside, Observed, Postgres,
     RATE_QUERIES, SERVER_QUERIES, Tally, Waits, processor_times,
@@ -33,7 +29,6 @@ use crate::facts::{
 use crate::findings::{Examined, Findings, Muted, Rule, Severity, Verdicts};
 use crate::hatest::Target;
 use crate::report;
-use progress::Progress;
 use rules::{Case, DoctorRule, Observations, RULES};
 
 /// What the command did.
@@ -106,9 +101,9 @@ impl<'o> Visit<'o> {
     fn prepare(options: &'o DoctorOptions) -> Result<Self, String> {
         let named = |option: &str, target: Result<Target, String>| target.map_err(|why| format!("{option}: {why}"));
         let server =
-            options.server.as_ref().map(|conninfo| named("--server", ask::server_target(conninfo))).transpose()?;
+            options.server.as_ref().map(|conninfo| named("--server", server_target(NAME, conninfo))).transpose()?;
         let pooler =
-            options.pooler.as_ref().map(|conninfo| named("--pooler", ask::console_target(conninfo))).transpose()?;
+            options.pooler.as_ref().map(|conninfo| named("--pooler", console_target(NAME, conninfo))).transpose()?;
         Ok(Self { options, server, pooler })
     }
 
@@ -243,7 +238,7 @@ impl<'o> Visit<'o> {
                     Err(format!("only {DATABASES_MAX} databases are looked into"))
                 }
                 (None, Some(target)) => {
-                    let target = ask::in_database(target, &name);
+                    let target = in_database(target, &name);
                     let looked = stop.or(look_inside(&target, major)).await;
                     looked.unwrap_or_else(|| Err(INTERRUPTED.to_owned()))
                 }
@@ -274,7 +269,7 @@ async fn admit(target: &Target) -> Observed<Patient> {
     }
     let began = Instant::now();
     line.ask(RATE_QUERIES, major, &mut answers).await;
-    Ok(Patient { line, second, postgres: Postgres::read(&ask::address(target), &answers), began })
+    Ok(Patient { line, second, postgres: Postgres::read(&address(target), &answers), began })
 }
 
 async fn ask_console(target: &Target) -> Observed<(Line, Console, Instant)> {
@@ -283,7 +278,7 @@ async fn ask_console(target: &Target) -> Observed<(Line, Console, Instant)> {
     line.show(&CONSOLE_TABLES, &mut answers).await;
     let began = Instant::now();
     line.show(&CONSOLE_COUNTERS, &mut answers).await;
-    let console = Console::read(&ask::address(target), &answers);
+    let console = Console::read(&address(target), &answers);
     // Something else than a console has none of its tables.
     match &console.databases {
         Err(why) if console.pools.is_err() => Err(why.clone()),
@@ -369,6 +364,7 @@ fn examined(seen: &Observations) -> Vec<Examined> {
 const QUERIES_BEFORE_LIMITS: usize = 2;
 /// Databases that are looked into.
 const DATABASES_MAX: usize = 100;
+const NAME: &str = "trunkline doctor";
 const INTERRUPTED: &str = "a run that is not ended before its time";
 /// The exit status if a server or pooler could not be asked everything.
 const UNREACHABLE: u8 = 3;

@@ -1,7 +1,7 @@
 //! The options of `trunkline doctor`.
 //!
 //! Always true: what is not given is absent for the rules; a mute has a reason.
-//! Not here: reading connection strings (`ask`), the rules.
+//! Not here: reading connection strings (`connection`), the rules.
 
 use std::ffi::OsString;
 use std::time::Duration;

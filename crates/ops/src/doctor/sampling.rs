@@ -11,8 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::facts::{Group, Waits};
 
-use super::ask::Line;
-use super::stop::Stop;
+use crate::connection::{Line, Stop};
 
 /// Samples for `time`, unless the connection is lost or the run is ended. `tick` is told how far it is, from 0 to 1.
 pub(crate) async fn sample(

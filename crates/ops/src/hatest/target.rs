@@ -150,15 +150,6 @@ impl Target {
     }
 }
 
-impl Target {
-    /// Sets the `application_name` of all connections.
-    pub(crate) fn is_called(&mut self, name: &str) {
-        for host in &mut self.hosts {
-            host.login.application_name(name);
-        }
-    }
-}
-
 fn mistake(error: &tokio_postgres::Error) -> String {
     let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
     clean(&format!("{error}{source}"))

@@ -5,7 +5,6 @@ use std::net::TcpListener;
 use super::super::null::NullResponder;
 use super::super::session::{Login, LoginTimes, Place};
 use super::super::tally::Tally;
-use super::super::{ArrivalLaw, Arrivals};
 use super::*;
 
 fn lane(address: std::net::SocketAddr, clients_max: u32) -> Lane {
@@ -19,10 +18,10 @@ fn lane(address: std::net::SocketAddr, clients_max: u32) -> Lane {
     Lane { login: Arc::new(login), clients_max, waiting_max: 100_000, requests_max: 0, idle_max: None, lifetime: None }
 }
 
-/// Requests by a law, or by a user who asks as soon as there is an answer.
+/// Requests at given times, or by a user who asks as soon as there is an answer.
 struct Simple {
-    arrivals: Arrivals,
-    dice: Dice,
+    /// When requests are due, the last first.
+    times: Vec<u64>,
     next: Option<u64>,
     is_closed: bool,
     until: u64,
@@ -34,13 +33,11 @@ struct Simple {
 }
 
 impl Simple {
-    fn new(law: ArrivalLaw, seconds: f64) -> Self {
-        let mut dice = Dice::new(1, 1);
-        let mut arrivals = Arrivals::new(law, &mut dice);
-        let next = arrivals.next(0, 1.0, &mut dice);
+    fn new(mut times: Vec<u64>, seconds: f64) -> Self {
+        times.reverse();
+        let next = times.pop();
         Self {
-            arrivals,
-            dice,
+            times,
             next,
             is_closed: false,
             until: (seconds * 1e6) as u64,
@@ -69,7 +66,7 @@ impl Traffic for Simple {
         let Some(at) = self.next.take() else { return };
         orders.push(Order::Send(Request { at, lane: 0, tag: 7, steps: self.steps.clone() }));
         if !self.is_closed {
-            self.next = self.arrivals.next(at, 1.0, &mut self.dice);
+            self.next = self.times.pop();
         }
     }
 
@@ -100,7 +97,7 @@ impl Traffic for Simple {
 #[test]
 fn all_requests_of_an_open_loop_are_answered_and_in_one_counter() {
     let responder = NullResponder::start().expect("a responder");
-    let mut traffic = Simple::new(ArrivalLaw::Poisson { rate: 2000.0 }, 0.5);
+    let mut traffic = Simple::new((0..1000).map(|number| number * 500).collect(), 0.5);
     traffic.steps = vec![Step::Ask("begin".into()), Step::Think(500), Step::Ask("commit".into())];
     let effort = traffic.play(lane(responder.address(), 4));
     let tally = &traffic.tally;
@@ -113,7 +110,7 @@ fn all_requests_of_an_open_loop_are_answered_and_in_one_counter() {
 #[test]
 fn a_closed_loop_of_one_user_has_one_connection_and_asks_when_it_is_answered() {
     let responder = NullResponder::start().expect("a responder");
-    let mut traffic = Simple::new(ArrivalLaw::Regular { rate: 1e5 }, 0.2);
+    let mut traffic = Simple::new(vec![0], 0.2);
     traffic.is_closed = true;
     let effort = traffic.play(lane(responder.address(), 0));
     assert!(traffic.tally.done > 100 && effort.clients_peak == 1);
@@ -124,12 +121,12 @@ fn connections_end_after_as_many_requests_as_they_may_have() {
     let responder = NullResponder::start().expect("a responder");
     for (most, wanted) in [(1, 200), (10, 20)] {
         let times = (0..200).map(|n| n * 1000).collect();
-        let mut traffic = Simple::new(ArrivalLaw::Trace(times), 10.0);
+        let mut traffic = Simple::new(times, 10.0);
         traffic.play(Lane { requests_max: most, ..lane(responder.address(), 1) });
         assert_eq!((traffic.tally.done, traffic.logins), (200, wanted));
     }
     let times = (0..20).map(|n| n * 10_000).collect();
-    let mut traffic = Simple::new(ArrivalLaw::Trace(times), 10.0);
+    let mut traffic = Simple::new(times, 10.0);
     traffic.play(Lane { idle_max: Some(2000), ..lane(responder.address(), 1) });
     assert!((15..=20).contains(&traffic.logins), "{}", traffic.logins);
 }
@@ -139,7 +136,7 @@ fn what_is_not_answered_is_counted_by_how_it_ended() {
     // It accepts, and says nothing.
     let silent = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = silent.local_addr().expect("an address");
-    let mut traffic = Simple::new(ArrivalLaw::Trace(vec![0, 0, 0, 1000]), 10.0);
+    let mut traffic = Simple::new(vec![0, 0, 0, 1000], 10.0);
     let mut driver = Driver::new(Patience { request_max: 50_000, drain_max: 1_000_000 }, 1).expect("a driver");
     driver.add_lane(Lane { waiting_max: 2, ..lane(address, 1) });
     driver.play(&mut traffic, &mut |_| true).expect("a run");
@@ -148,7 +145,7 @@ fn what_is_not_answered_is_counted_by_how_it_ended() {
     assert!(tally.percentile(99.0).is_at_least && tally.percentile(99.0).micros >= 49_000);
     // Nobody listens.
     drop(silent);
-    let mut traffic = Simple::new(ArrivalLaw::Trace(vec![0]), 10.0);
+    let mut traffic = Simple::new(vec![0], 10.0);
     traffic.play(lane(address, 1));
     assert_eq!((traffic.tally.errored, traffic.refused), (1, 1));
 }
@@ -156,7 +153,7 @@ fn what_is_not_answered_is_counted_by_how_it_ended() {
 #[test]
 fn a_run_that_is_ended_early_abandons_what_is_under_way() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let mut traffic = Simple::new(ArrivalLaw::Trace(vec![0, 0]), 10.0);
+    let mut traffic = Simple::new(vec![0, 0], 10.0);
     let mut driver = Driver::new(Patience { request_max: u64::MAX / 2, drain_max: 0 }, 1).expect("a driver");
     driver.add_lane(lane(silent.local_addr().expect("an address"), 1));
     let mut looks = 0;

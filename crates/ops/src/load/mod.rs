@@ -4,7 +4,6 @@
 //! be sent, not from the one at which a client was free for it.
 //! Not here: which load a command plays (`simulate`, `capacity`), what follows from it (`theory`, `findings`).
 
-mod arrivals;
 mod check;
 mod driver;
 mod law;
@@ -18,15 +17,15 @@ mod steady;
 mod tally;
 mod times;
 
-pub(crate) use arrivals::{ArrivalLaw, Arrivals};
 pub(crate) use check::{Fitness, reasons_against};
 pub(crate) use driver::Driver;
 pub(crate) use law::{Dice, Law, micros};
+#[cfg(test)]
 pub(crate) use null::NullResponder;
 pub(crate) use pairs::{ratio, turns};
 pub(crate) use request::{Effort, Ended, Lane, Order, Patience, Request, Step, Traffic};
 pub(crate) use self_check::{Capability, capability};
 pub(crate) use session::{Login, LoginTimes, Place, Refused};
-pub(crate) use steady::{Steadiness, steadiness};
-pub(crate) use tally::{End, Passage, Percentile, Sample, Tally};
+pub(crate) use steady::steadiness;
+pub(crate) use tally::{End, Passage, Tally};
 pub(crate) use times::Times;

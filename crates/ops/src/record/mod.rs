@@ -22,10 +22,8 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
+use crate::connection::{Progress, Stop, address, console_target};
 use crate::deliver::deliver_privately;
-use crate::doctor::ask::{address, console_target};
-use crate::doctor::progress::Progress;
-use crate::doctor::stop::Stop;
 use crate::hatest::{Codes, Session, Target};
 use recorder::Recorder;
 use recording::SCHEMA;
@@ -35,8 +33,7 @@ use recording::SCHEMA;
 /// # Errors
 /// A connection string is wrong, the pooler cannot be asked, or the file cannot be written; in words for an operator.
 pub fn run(options: &RecordOptions) -> Result<String, String> {
-    let mut target = console_target(&options.pooler).map_err(|why| format!("--pooler: {why}"))?;
-    target.is_called("trunkline record");
+    let target = console_target(NAME, &options.pooler).map_err(|why| format!("--pooler: {why}"))?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
     let recorded = LocalSet::new().block_on(&runtime, record(options, &target));
     // A lookup of a host name that is under way is not waited for.
@@ -165,5 +162,6 @@ fn summary(recording: &Recording) -> String {
     text
 }
 
+const NAME: &str = "trunkline record";
 /// How much longer than it was to last a trace is waited for.
 const SPARE: Duration = Duration::from_secs(10);

@@ -16,9 +16,8 @@ use std::rc::Rc;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
+use crate::connection::{Stop, address, writing_target};
 use crate::deliver::deliver;
-use crate::doctor::ask::{address, plain_target};
-use crate::doctor::stop::Stop;
 use crate::hatest::Target;
 use crate::load::turns;
 use crate::record::Recording;
@@ -69,11 +68,10 @@ fn prepare(options: &ReplayOptions) -> Result<(Recording, Script, Vec<Rc<Target>
         return Err(named(format!("nothing of it can be played{}", report::left_out_words(&script))));
     }
     let names = ["--target", "--against"];
-    let targets = options
-        .targets
-        .iter()
-        .zip(names)
-        .map(|(conninfo, name)| plain_target(conninfo).map(Rc::new).map_err(|why| format!("{name}: {why}")));
+    let targets =
+        options.targets.iter().zip(names).map(|(conninfo, name)| {
+            writing_target(NAME, conninfo).map(Rc::new).map_err(|why| format!("{name}: {why}"))
+        });
     Ok((recording, script, targets.collect::<Result<_, String>>()?))
 }
 
@@ -118,5 +116,6 @@ fn judge(
     Report::new(options, recording, script, played.collect(), comparison)
 }
 
+const NAME: &str = "trunkline replay";
 /// A trace has 100,000 lines of 16 kB at most, and most are far shorter.
 const FILE_BYTES_MAX: u64 = 2 << 30;

@@ -1,7 +1,7 @@
 //! The options of `trunkline capacity --replay`.
 //!
 //! Always true: no text repeats a connection string.
-//! Not here: reading connection strings (`doctor::ask`).
+//! Not here: reading connection strings (`connection`).
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::script::{Planned, Script};
-use crate::doctor::stop::Stop;
+use crate::connection::Stop;
 use crate::hatest::{Codes, Failure, Session, Target};
 use crate::load::{End, Passage, Tally};
 

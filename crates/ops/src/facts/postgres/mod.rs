@@ -2,7 +2,7 @@
 //!
 //! Always true: what was refused, failed or does not exist in this version is absent with its reason, never a default; no password, secret or
 //! text of a statement is asked for. Ages and times are in seconds, sizes in bytes.
-//! Not here: the connection (`doctor/ask`), the questions (`queries`), conclusions.
+//! Not here: the connection (`connection`), the questions (`queries`), conclusions.
 
 mod queries;
 

@@ -1,7 +1,7 @@
-//! The connections of `trunkline doctor`: to a server, to each of its databases, to a pooler's console.
+//! A connection string, and a connection on which questions are asked: to a server, to each of its databases, to a pooler's console.
 //!
-//! Always true: a connection to a server is read-only from its first statement, finds nothing but `pg_catalog` by its names, and each statement has
-//! a time limit on both sides; after a connection is lost nothing more is asked on it. No text repeats a password.
+//! Always true: a connection to a server is read-only from its first statement and finds nothing but `pg_catalog` by its names, unless it is to
+//! write; each statement has a time limit on both sides; after a connection is lost nothing more is asked on it. No text repeats a password.
 //! Not here: the questions (`facts/postgres`, `facts/console`).
 
 use std::time::Duration;
@@ -19,44 +19,38 @@ pub(crate) struct Line {
     lost: Option<String>,
 }
 
-/// Reads the connection string of a server, whose sessions will be read-only.
+/// Reads the connection string of a server, whose sessions will be read-only. `who` is their `application_name`.
 ///
 /// # Errors
 /// Says which value is invalid, and repeats no password.
-pub(crate) fn server_target(conninfo: &str) -> Result<Target, String> {
-    let mut target = target(conninfo, &|name| std::env::var(name).ok())?;
+pub(crate) fn server_target(who: &str, conninfo: &str) -> Result<Target, String> {
+    let mut target = writing_target(who, conninfo)?;
     for host in &mut target.hosts {
         host.login.options(READ_ONLY);
     }
     Ok(target)
 }
 
-/// Reads a connection string that is taken as it is.
-///
-/// # Errors
-/// As [`server_target`].
-pub(crate) fn plain_target(conninfo: &str) -> Result<Target, String> {
-    target(conninfo, &|name| std::env::var(name).ok())
-}
-
 /// Reads the connection string of a console, whose database is `pgbouncer` unless the string says another.
 ///
 /// # Errors
 /// As [`server_target`].
-pub(crate) fn console_target(conninfo: &str) -> Result<Target, String> {
+pub(crate) fn console_target(who: &str, conninfo: &str) -> Result<Target, String> {
     // What the string does not say is looked up in the environment.
-    target(conninfo, &|name| if name == "PGDATABASE" { Some("pgbouncer".to_owned()) } else { std::env::var(name).ok() })
+    target(who, conninfo, &|name| {
+        if name == "PGDATABASE" { Some("pgbouncer".to_owned()) } else { std::env::var(name).ok() }
+    })
 }
 
 /// Reads the connection string of a server, whose sessions may write.
 ///
 /// # Errors
 /// As [`server_target`].
-pub(crate) fn writing_target(conninfo: &str) -> Result<Target, String> {
-    target(conninfo, &|name| std::env::var(name).ok())
+pub(crate) fn writing_target(who: &str, conninfo: &str) -> Result<Target, String> {
+    target(who, conninfo, &|name| std::env::var(name).ok())
 }
 
-fn target(conninfo: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, String> {
+fn target(who: &str, conninfo: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, String> {
     let machine = Machine {
         variable,
         passwords: &|path| conninfo::read_private(path).ok().flatten(),
@@ -64,7 +58,7 @@ fn target(conninfo: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<T
     };
     let mut target = Target::read(conninfo, CONNECT_TIME_MAX, &machine)?;
     for host in &mut target.hosts {
-        host.login.application_name(NAME);
+        host.login.application_name(who);
     }
     Ok(target)
 }
@@ -167,8 +161,6 @@ impl Line {
     }
 }
 
-/// The `application_name` of our sessions, by which they know each other.
-const NAME: &str = "trunkline doctor";
 /// Startup options of a session at a server.
 const READ_ONLY: &str = "-c default_transaction_read_only=on -c search_path=pg_catalog";
 const LIMITS: [&str; 5] = [
@@ -190,7 +182,7 @@ mod tests {
     #[test]
     fn a_console_is_in_the_database_pgbouncer_unless_the_string_says_another() {
         let database = |conninfo: &str| {
-            let target = console_target(conninfo).expect("a target");
+            let target = console_target("test", conninfo).expect("a target");
             target.hosts[0].login.get_dbname().map(str::to_owned)
         };
         assert_eq!(database("host=a user=u").as_deref(), Some("pgbouncer"));
@@ -201,7 +193,7 @@ mod tests {
     #[test]
     fn a_mistake_does_not_repeat_the_password() {
         for conninfo in ["host=a password=geheim sslmode=sure", "postgres://u:geheim@a:port/d"] {
-            let why = server_target(conninfo).expect_err("a mistake");
+            let why = server_target("test", conninfo).expect_err("a mistake");
             assert!(!why.contains("geheim"), "{why}");
         }
     }

@@ -3,9 +3,9 @@
 //! Always true: a reader that has gone, such as `head`, is no failure.
 //! Not here: the report.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 
 /// Writes a report to a file, or to standard output.
 ///
@@ -22,7 +22,11 @@ pub fn deliver(output: Option<&str>, text: &str) -> Result<(), String> {
 pub(crate) fn deliver_privately(output: Option<&str>, text: &str) -> Result<(), String> {
     let Some(path) = output else { return print(text) };
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = file.and_then(|mut file| {
+        // One that was there keeps its rights otherwise.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())
+    });
     written.map_err(|error| format!("cannot write {path}: {error}"))
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn a_replay_of_literals_tells_targets_apart(house: &House) {
     let (ended, _) = recorded(&record, &pooler, "recorded_literals", &["--values", "literals"]);
     assert!(ended.code() == 0 && ended.out.contains("'name 42'"), "{ended:?}");
     house.postgres.query("create database recorded_others");
-    house.postgres.client("recorded_others").run(&format!("{GOODS}; update goods set name = 'changed' where id = 1"));
+    house.postgres.client("recorded_others").run(&format!("{GOODS}; update goods set name = 'changed' where id <> 42"));
     let file = capacity.file("literals.json", &ended.out);
     let place = |database| format!("host=127.0.0.1 port={} user=u dbname={database}", house.postgres.port());
     let words = [

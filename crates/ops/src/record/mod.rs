@@ -52,8 +52,10 @@ async fn record(options: &RecordOptions, target: &Target) -> Result<Recording, S
     };
     let began = jiff::Timestamp::now();
     let traced = trace(options, target, &mut stop).await;
-    if shows_values == Some(Changed::Yes) {
-        show_values(target, false).await?;
+    if shows_values == Some(Changed::Yes)
+        && let Err(why) = show_values(target, false).await
+    {
+        eprintln!("trunkline record: {why}; traces still show values: SET trace_values = 0 ends that");
     }
     let recorder = traced?;
     let (seconds, dropped, left_out) = (recorder.length(), recorder.dropped, recorder.left_out);

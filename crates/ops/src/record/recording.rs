@@ -95,7 +95,8 @@ impl Recording {
     /// # Errors
     /// It is none, or of another schema, or a number in it leads nowhere.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let recording: Self = serde_json::from_str(text).map_err(|error| format!("no recording: {error}"))?;
+        let recording: Self = serde_json::from_str(text)
+            .map_err(|error| format!("no recording: {}", conninfo::clean(&error.to_string())))?;
         if recording.schema != SCHEMA {
             return Err(format!("a recording of schema {}, and only schema {SCHEMA} is known", recording.schema));
         }

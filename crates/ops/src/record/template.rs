@@ -31,7 +31,8 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Reads what stands behind the sizes in a line: a text, and perhaps ` with $1 = 'a', $2 = NULL`. `None` if it was cut off.
+    /// Reads what stands behind the sizes in a line: a text, and perhaps ` with $1 = 'a', $2 = NULL`. `None` if it was cut off, or has the
+    /// parameters of several executions.
     pub(super) fn read(shown: &str) -> Option<Self> {
         if shown.ends_with("...") {
             return None;
@@ -39,8 +40,10 @@ impl Said {
         // A text may contain the words by which its parameters begin: they are where the rest can be read to its end.
         let ends = shown.match_indices(PARAMETERS).map(|(at, _)| at).take(PLACES_TRIED);
         for at in ends {
-            if let Some(parameters) = parameters(&shown[at + PARAMETERS.len()..]) {
-                return Some(Self { text: with_lines(&shown[..at]), parameters });
+            match parameters(&shown[at + PARAMETERS.len()..]) {
+                Ending::Parameters(parameters) => return Some(Self { text: with_lines(&shown[..at]), parameters }),
+                Ending::OfSeveral => return None,
+                Ending::Text => {}
             }
         }
         Some(Self { text: with_lines(shown), parameters: Vec::new() })
@@ -50,14 +53,18 @@ impl Said {
     pub(super) fn apart(&self) -> Option<(Template, Vec<Literal>)> {
         let text = self.text.as_bytes();
         let (mut parts, mut values) = (vec![String::new()], Vec::new());
-        let mut end = 0;
+        let (mut end, mut is_behind_number) = (0, false);
         for token in Lexer::new(text, Dialect::default()) {
             let range = token.range();
             let part = parts.last_mut()?;
             // Comments may hold values; blanks say nothing.
             if range.start > end && end > 0 {
                 part.push(' ');
+            } else if range.start == end && token.kind == Kind::Word && is_behind_number {
+                // `0xBEEF` before PostgreSQL 16 has a number and a word, which later is part of the number.
+                return None;
             }
+            is_behind_number = token.kind == Kind::Number;
             end = range.end;
             let written = self.text.get(range)?;
             let value = match token.kind {
@@ -98,16 +105,31 @@ impl Literal {
     }
 }
 
+/// What the words by which parameters begin are followed by.
+enum Ending {
+    /// Parameters, to the end of the line.
+    Parameters(Vec<Literal>),
+    /// The parameters of a Bind, and those of another one.
+    OfSeveral,
+    /// No parameters: they are part of a text.
+    Text,
+}
+
 /// Reads `'a', $2 = \x01ff, $3 = NULL` to its end.
-fn parameters(mut rest: &str) -> Option<Vec<Literal>> {
+fn parameters(mut rest: &str) -> Ending {
     let mut values = Vec::new();
     loop {
-        let (value, behind) = parameter(rest)?;
+        let Some((value, behind)) = parameter(rest) else { return Ending::Text };
         values.push(value);
         if behind.is_empty() {
-            return Some(values);
+            return Ending::Parameters(values);
         }
-        rest = behind.strip_prefix(&*format!(", ${} = ", values.len() + 1))?;
+        if behind.starts_with(PARAMETERS) {
+            return Ending::OfSeveral;
+        }
+        let next = format!(", ${} = ", values.len() + 1);
+        let Some(behind) = behind.strip_prefix(&*next) else { return Ending::Text };
+        rest = behind;
     }
 }
 
@@ -136,31 +158,87 @@ fn parameter(rest: &str) -> Option<(Literal, &str)> {
     None
 }
 
-/// A line shows the end of a line as `\n`. Outside of quotes a backslash is nothing else in SQL; within quotes it may be what it was.
+/// A line shows the end of a line as `\n`. Outside of quotes and comments a backslash is nothing else in SQL; within quotes it may be what it was. A
+/// comment to the end of its line ends with it.
 fn with_lines(shown: &str) -> String {
     let mut text = String::with_capacity(shown.len());
-    let mut quote = None;
-    let mut rest = shown.chars();
-    while let Some(char) = rest.next() {
-        match (quote, char) {
-            (None, '\\') => text.push(match rest.next() {
-                Some('n' | 'r') => '\n',
-                _ => ' ',
-            }),
-            (None, '\'' | '"') => {
-                quote = Some(char);
-                text.push(char);
-            }
-            (Some(open), char) => {
-                if char == open {
-                    quote = None;
-                }
-                text.push(char);
-            }
-            (None, char) => text.push(char),
+    let mut at = 0;
+    while at < shown.len() {
+        let rest = &shown[at..];
+        let taken = quoted(rest, text.as_bytes()).unwrap_or_else(|| rest.chars().next().map_or(1, char::len_utf8));
+        let piece = &rest[..taken];
+        if !piece.starts_with('\\') {
+            text.push_str(piece);
+            at += taken;
+            continue;
         }
+        let escaped = rest[1..].chars().next();
+        text.push(if matches!(escaped, Some('n' | 'r')) { '\n' } else { ' ' });
+        at += 1 + match escaped {
+            Some('u') => rest[1..].find('}').map_or(1, |end| end + 1),
+            Some(other) => other.len_utf8(),
+            None => 0,
+        };
     }
     text
+}
+
+/// How long the comment, string or quoted name is that begins here, as a line shows it; `None` if none does.
+fn quoted(rest: &str, before: &[u8]) -> Option<usize> {
+    let bytes = rest.as_bytes();
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'$' || *byte >= 0x80;
+    match bytes[0] {
+        b'-' if bytes.get(1) == Some(&b'-') => {
+            let ends = ["\\n", "\\r"].iter().filter_map(|end| rest.find(end)).min();
+            Some(ends.unwrap_or(rest.len()))
+        }
+        b'/' if bytes.get(1) == Some(&b'*') => Some(comment(bytes)),
+        b'"' => Some(string(bytes, false)),
+        b'\'' => {
+            let is_escape = matches!(before.last(), Some(b'e' | b'E'))
+                && !before.len().checked_sub(2).is_some_and(|place| is_word(&before[place]));
+            Some(string(bytes, is_escape))
+        }
+        b'$' if !before.last().is_some_and(is_word) => {
+            let tag = bytes[1..].iter().position(|byte| *byte == b'$' || !is_word(byte))? + 1;
+            let is_tag = bytes.get(tag) == Some(&b'$') && !bytes[1].is_ascii_digit();
+            let tag = is_tag.then(|| &rest[..=tag])?;
+            Some(rest[tag.len()..].find(tag).map_or(rest.len(), |end| end + 2 * tag.len()))
+        }
+        _ => None,
+    }
+}
+
+/// The length of what stands between two quotes, with them.
+fn string(bytes: &[u8], has_escapes: bool) -> usize {
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if has_escapes => at += 1,
+            byte if byte == bytes[0] => {
+                if bytes.get(at + 1) != Some(&bytes[0]) {
+                    return at + 1;
+                }
+                at += 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+/// The length of a comment, in which there may be others.
+fn comment(bytes: &[u8]) -> usize {
+    let (mut at, mut depth) = (2, 1_usize);
+    while at < bytes.len() && depth > 0 {
+        match (bytes[at], bytes.get(at + 1)) {
+            (b'/', Some(b'*')) => (at, depth) = (at + 2, depth + 1),
+            (b'*', Some(b'/')) => (at, depth) = (at + 2, depth - 1),
+            _ => at += 1,
+        }
+    }
+    at.min(bytes.len())
 }
 
 const PARAMETERS: &str = " with $1 = ";
@@ -203,6 +281,31 @@ mod tests {
         let said = Said::read("select 1\\n  from t where a = '\\n'").expect("a statement");
         assert_eq!(said.text, "select 1\n  from t where a = '\\n'");
         assert_eq!(apart("select 1 -- 4711\\n, 2").0, "select ? , ?");
+    }
+
+    #[test]
+    fn quotes_in_comments_open_nothing() {
+        for (shown, text) in [
+            ("delete from t -- don't keep\\n where id = 5", "delete from t where id = ?"),
+            ("select 1 /* it's \" */\\n, 2", "select ? , ?"),
+            ("select 1 -- don't\\n , 'x\\nsecret' -- can't\\n", "select ? , ?"),
+            ("select E'it\\'s'\\n, 2", "select ? , ?"),
+            ("select $$it's$$\\n, $a$ $$ ' $a$\\n, 3", "select ? , ? , ?"),
+            ("select a$1, \"q'\"\\nfrom t", "select a$1, \"q'\" from t"),
+            ("select 1\\u{b}+ 2", "select ? + ?"),
+        ] {
+            assert_eq!(apart(shown).0, text, "{shown}");
+        }
+    }
+
+    #[test]
+    fn several_executions_are_no_statement() {
+        assert_eq!(Said::read("select $1 with $1 = 'a' with $1 = 'b'"), None);
+    }
+
+    #[test]
+    fn a_number_that_only_some_versions_know_is_left_out() {
+        assert_eq!(Said::read("select 0xDEADBEEF").and_then(|said| said.apart()), None);
     }
 
     #[test]

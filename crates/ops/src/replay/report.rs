@@ -116,11 +116,11 @@ impl Report {
         comparison: Option<Comparison>,
     ) -> Self {
         let named = comparison.iter().flat_map(|comparison| &comparison.different).map(|one| one.statement);
-        let text = |number: usize| Some((number, recording.statements.get(number)?.parts.join("?")));
+        let text = |number: usize| Some((number, conninfo::clean(&recording.statements.get(number)?.parts.join("?"))));
         Self {
             schema: 1,
             recording: options.file.clone(),
-            database: recording.database.clone(),
+            database: conninfo::clean(&recording.database),
             speed: options.speed,
             seed: options.seed,
             allows_writes: options.may_write,

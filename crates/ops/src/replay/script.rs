@@ -33,22 +33,32 @@ impl Script {
     /// # Errors
     /// The recording has no values.
     pub(super) fn new(recording: &Recording, speed: f64, seed: u64, may_write: bool) -> Result<Self, String> {
+        if recording.sessions.len() > SESSIONS_MAX {
+            return Err(format!(
+                "{} sessions are more than the {SESSIONS_MAX} that are played",
+                recording.sessions.len()
+            ));
+        }
         if recording.values == Values::None {
             return Err("the recording has no values: record with --values spread or literals".to_owned());
         }
         let mut script = Self::default();
         let mut random = Random::new(seed);
+        let mut bytes = 0;
         for session in &recording.sessions {
-            let mut is_open = false;
             let mut planned = Vec::new();
             for request in &session.requests {
                 let Some(text) = text(&recording.statements[request.statement], request, &mut random) else {
                     script.leave_out("values are missing");
                     continue;
                 };
-                let sql = if may_write { Ok(text) } else { reading(&text, &mut is_open) };
+                let sql = if may_write { Ok(text) } else { reading(&text) };
                 match sql {
                     Ok(sql) => {
+                        bytes += sql.len();
+                        if bytes > BYTES_MAX {
+                            return Err(format!("its texts have more than {} MB", BYTES_MAX >> 20));
+                        }
                         let at = (request.at * 1e6 / speed) as u64;
                         planned.push(Planned { at, statement: request.statement, sql: sql.into() });
                     }
@@ -87,52 +97,48 @@ fn text(statement: &Statement, request: &RecordedRequest, random: &mut Random) -
     Some(text)
 }
 
-/// A text that changes nothing: within a transaction that only reads, or as one. `is_open` says whether the session is in one.
-fn reading(text: &str, is_open: &mut bool) -> Result<String, &'static str> {
+/// Each is a connection.
+const SESSIONS_MAX: usize = 5_000;
+const BYTES_MAX: usize = 512 << 20;
+
+/// A text that changes nothing: whatever its session is in, its transaction only reads before it is executed.
+fn reading(text: &str) -> Result<String, &'static str> {
     let statements = route::statements(text.as_bytes()).map_err(|_| "cannot be read")?;
     let [only] = &statements[..] else { return Err("has several statements") };
     let text = &text[only.clone()];
-    let words: Vec<String> = words(text);
-    let first = words.first().map_or("", String::as_str);
-    let has = |word: &str| words.iter().any(|known| known == word);
+    let names = names(text).ok_or("has a name with Unicode escapes")?;
+    let first = names.first().map_or("", String::as_str);
+    let has = |word: &str| names.iter().any(|known| known == word);
     match first {
-        "begin" | "start" => {
-            if has("write") {
-                return Err("writes");
-            }
-            *is_open = true;
-            let is_said = has("only");
-            Ok(if is_said { text.to_owned() } else { format!("{text} READ ONLY") })
-        }
-        "commit" | "end" | "rollback" | "abort" if has("prepared") => Err("writes"),
-        "commit" | "end" | "abort" => {
-            *is_open = has("chain") && !has("no");
-            Ok(text.to_owned())
-        }
-        "rollback" => {
-            *is_open = has("to") || has("chain") && !has("no");
-            Ok(text.to_owned())
-        }
-        "savepoint" | "release" | "fetch" | "move" | "close" | "show" => Ok(text.to_owned()),
-        "set" | "reset" if changes_writing(text) || has("write") => Err("writes"),
-        "set" | "reset" => Ok(text.to_owned()),
-        "select" | "with" | "values" | "table" | "explain" | "declare" if has_effects(&words) => {
+        "begin" | "start" | "set" | "reset" if has("write") || changes_writing(text) => Err("writes"),
+        "commit" | "rollback" | "prepare" if has("prepared") || first == "prepare" => Err("writes"),
+        "begin" | "start" | "commit" | "end" | "rollback" | "abort" | "savepoint" | "release" => Ok(text.to_owned()),
+        "set" | "reset" | "show" | "fetch" | "move" | "close" => Ok(text.to_owned()),
+        "select" | "with" | "values" | "table" | "explain" | "declare" if has_effects(&names) => {
             Err("does more than read")
         }
-        "select" | "with" | "values" | "table" | "explain" if !*is_open => {
+        "select" | "with" | "values" | "table" | "explain" | "declare" => {
             Ok(format!("SET TRANSACTION READ ONLY; {text}"))
         }
-        "select" | "with" | "values" | "table" | "explain" | "declare" => Ok(text.to_owned()),
         "insert" | "update" | "delete" | "merge" | "copy" | "create" | "alter" | "drop" | "truncate" => Err("writes"),
         _ => Err("is no statement that reads"),
     }
 }
 
-/// Words outside of quotes, in lower case.
-fn words(text: &str) -> Vec<String> {
+/// Words and quoted names, in lower case; `None` if one has escapes, so that it is called otherwise than it looks.
+fn names(text: &str) -> Option<Vec<String>> {
     use route::lexer::{Kind, Lexer};
-    let tokens = Lexer::new(text.as_bytes(), route::Dialect::default()).filter(|token| token.kind == Kind::Word);
-    tokens.filter_map(|token| text.get(token.range())).map(str::to_ascii_lowercase).collect()
+    let mut names = Vec::new();
+    for token in Lexer::new(text.as_bytes(), route::Dialect::default()) {
+        let written = text.get(token.range())?;
+        match token.kind {
+            Kind::Word => names.push(written.to_ascii_lowercase()),
+            Kind::Quoted => names.push(written.trim_matches('"').to_ascii_lowercase()),
+            Kind::QuotedUnicode => return None,
+            _ => {}
+        }
+    }
+    Some(names)
 }
 
 /// Whether a text names a setting by which transactions write again, however it is quoted.
@@ -141,28 +147,46 @@ fn changes_writing(text: &str) -> bool {
 }
 
 /// Whether a text calls a function that does something outside of its transaction.
-fn has_effects(words: &[String]) -> bool {
-    let is_called = |word: &String| EFFECTS.contains(&word.as_str()) || word.starts_with("dblink");
-    words.iter().any(is_called)
+fn has_effects(names: &[String]) -> bool {
+    names.iter().any(|name| EFFECTS.iter().any(|known| name.starts_with(known)))
 }
 
-/// Functions whose effects a transaction that only reads does not prevent (PostgreSQL manual, "System Administration Functions"). That `set_config`
-/// has a transaction write again is refused, since a query has its snapshot before it calls anything.
-const EFFECTS: [&str; 14] = [
+/// How the names of functions begin whose effects a transaction that only reads does not prevent (PostgreSQL manual, "System Administration
+/// Functions", "Large Objects", "Monitoring Database Activity"), or that run a text which nobody has read. That `set_config` has a transaction
+/// write again is refused, since a query has its snapshot before it calls anything.
+const EFFECTS: [&str; 32] = [
     "pg_terminate_backend",
     "pg_cancel_backend",
     "pg_reload_conf",
     "pg_rotate_logfile",
     "pg_promote",
     "pg_switch_wal",
-    "pg_create_restore_point",
-    "pg_wal_replay_pause",
-    "pg_wal_replay_resume",
-    "pg_drop_replication_slot",
-    "pg_create_logical_replication_slot",
-    "pg_create_physical_replication_slot",
-    "pg_logical_emit_message",
-    "lo_export",
+    "pg_create_",
+    "pg_drop_",
+    "pg_copy_",
+    "pg_wal_replay_",
+    "pg_backup_",
+    "pg_start_backup",
+    "pg_stop_backup",
+    "pg_replication_",
+    "pg_logical_",
+    "pg_advisory_",
+    "pg_try_advisory_",
+    "pg_notify",
+    "pg_stat_reset",
+    "pg_stat_statements_reset",
+    "pg_stat_force_",
+    "pg_file_",
+    "pg_log_",
+    "pg_import_",
+    "pg_export_snapshot",
+    "lo_",
+    "lowrite",
+    "dblink",
+    "query_to_xml",
+    "cursor_to_xml",
+    "table_to_xml",
+    "ts_stat",
 ];
 
 #[cfg(test)]
@@ -195,8 +219,8 @@ mod tests {
             texts(&script),
             [
                 "SET TRANSACTION READ ONLY; select 1",
-                "begin READ ONLY",
-                "select 2",
+                "begin",
+                "SET TRANSACTION READ ONLY; select 2",
                 "commit",
                 "show search_path",
                 "begin read only"
@@ -218,6 +242,14 @@ mod tests {
             "commit; delete from t",
             "commit prepared 'a'",
             "select pg_terminate_backend(1)",
+            "select \"pg_terminate_backend\"(1)",
+            "select pg_catalog.\"pg_promote\"()",
+            "select U&\"pg!005fpromote\" uescape '!' ()",
+            "set U&\"transaction_read!005fonly\" uescape '!' = off",
+            "select pg_notify('a', 'b')",
+            "select lo_unlink(1)",
+            "select query_to_xml('select pg_promote()', true, true, '')",
+            "prepare transaction 'a'",
             "select dblink_exec('', 'drop table t')",
             "copy t to program 'rm'",
             "do $$ begin end $$",

@@ -180,8 +180,12 @@ fn course(
         let mut points = Vec::new();
         for clients in &options.scaling {
             progress.say(&format!("scaling, {clients} clients"), 0.1);
-            let Some((closed, _)) = rig.closed(*clients, 0, short)? else { return Ok(()) };
-            points.push(closed);
+            let Some((closed, evidence)) = rig.closed(*clients, 0, short)? else { return Ok(()) };
+            // What the generator could not do is no property of the target.
+            match evidence.generator {
+                None => points.push(closed),
+                Some(why) => measured.notes.push(format!("scaling with {clients} clients: {why}")),
+            }
         }
         measured.scaling = Some(Scaling::of(points, &options.predict, options.seed));
     }
@@ -194,8 +198,11 @@ fn course(
         measured.probes.iter().max_by(|a, b| a.throughput.total_cmp(&b.throughput)).map_or(1, |best| best.clients);
     for idle in &options.idle {
         progress.say(&format!("beside {idle} idle connections"), 0.95);
-        let Some((closed, _)) = rig.closed(best, *idle, short.max(SATURATED))? else { return Ok(()) };
-        measured.idle.push((*idle, closed.throughput));
+        let Some((closed, evidence)) = rig.closed(best, *idle, short.max(SATURATED))? else { return Ok(()) };
+        match evidence.generator {
+            None => measured.idle.push((*idle, closed.throughput)),
+            Some(why) => measured.notes.push(format!("beside {idle} idle connections: {why}")),
+        }
     }
     Ok(())
 }

@@ -286,8 +286,8 @@ const CONTENDED: &str = "select l.relation::regclass, count(distinct l.pid) from
     join pg_class c on c.oid = l.relation and c.relkind in ('r', 'p', 'm') \
     join pg_stat_get_activity(null) a on a.pid = l.pid and a.wait_event_type = 'Lock' \
     where l.database = (select oid from pg_database where datname = current_database()) \
-    and l.mode in ('RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', \
-    'ExclusiveLock', 'AccessExclusiveLock') or not l.granted and l.relation is not null group by 1 order by 2 desc limit 100";
+    and (l.mode in ('RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', \
+    'ExclusiveLock', 'AccessExclusiveLock') or not l.granted) and l.relation is not null group by 1 order by 2 desc limit 100";
 const EVERY: Duration = Duration::from_millis(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const BETWEEN_LOCKS: Duration = Duration::from_millis(500);

@@ -100,8 +100,8 @@ const SCHEMA: &str = "trunkline_capacity";
 const ACCOUNTS: u32 = 1000;
 const USE: &str = "select current_database(), \
     (select count(*) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
-    where c.relkind in ('r', 'p') and n.nspname not like 'pg\\_%' and n.nspname not in ('information_schema', 'trunkline_capacity')), \
-    (select count(*) from pg_catalog.pg_stat_activity where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()), \
+    where c.relkind in ('r', 'p', 'm', 'f') and n.nspname not like 'pg\\_%' and n.nspname not in ('information_schema', 'trunkline_capacity')), \
+    (select count(*) from pg_catalog.pg_stat_activity where datname = current_database() and state is distinct from 'idle' and backend_type = 'client backend' and pid <> pg_backend_pid()), \
     (select count(*) from pg_catalog.pg_namespace where nspname = 'trunkline_capacity')";
 /// One message, and so one transaction.
 const MAKING: &str = "create schema trunkline_capacity; \

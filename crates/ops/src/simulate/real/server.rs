@@ -145,14 +145,20 @@ impl Server {
         let password = self.password.as_ref().map(|word| format!(" password '{word}'")).unwrap_or_default();
         for role in objects.roles() {
             if !self.made_roles.iter().any(|made| made == role) {
-                self.line.run(&format!("create role {role} login{password}"))?;
-                self.made_roles.push(role.to_owned());
+                let made = self.line.run(&format!("create role {role} login{password}"));
+                if may_be_ours(&made) {
+                    self.made_roles.push(role.to_owned());
+                }
+                made?;
             }
         }
         for database in &objects.databases {
             if !self.made_databases.contains(database) {
-                self.line.run(&format!("create database {database}"))?;
-                self.made_databases.push(database.clone());
+                let made = self.line.run(&format!("create database {database}"));
+                if may_be_ours(&made) {
+                    self.made_databases.push(database.clone());
+                }
+                made?;
             }
         }
         for (place, database) in objects.databases.iter().enumerate() {
@@ -230,13 +236,30 @@ impl Drop for Server {
         if self.is_kept {
             return;
         }
-        for database in &self.made_databases {
-            let _ = self.line.run(&format!("drop database if exists {database} with (force)"));
+        let databases = self.made_databases.iter();
+        let databases = databases.map(|name| (name, format!("drop database if exists {name} with (force)")));
+        let roles = self.made_roles.iter().map(|name| (name, format!("drop role if exists {name}")));
+        let mut left = Vec::new();
+        for (name, order) in databases.chain(roles) {
+            // The connection may have been lost in a long run.
+            let removed = self.line.run(&order).or_else(|_| {
+                self.line = Line::open(&self.target)?;
+                self.line.run(&order)
+            });
+            if let Err(why) = removed {
+                left.push(format!("{name} ({why})"));
+            }
         }
-        for role in &self.made_roles {
-            let _ = self.line.run(&format!("drop role if exists {role}"));
+        if !left.is_empty() {
+            eprintln!("trunkline simulate: left at the server, to be dropped by hand: {}", left.join(", "));
         }
     }
+}
+
+/// Whether a statement that was to make something may have made it, or still does: nobody else had.
+fn may_be_ours(made: &Result<(), String>) -> bool {
+    const EXISTS: [&str; 2] = ["42P04", "42710"];
+    made.as_ref().err().is_none_or(|why| !EXISTS.iter().any(|code| why.contains(code)))
 }
 
 const NAME: &str = "trunkline simulate";

@@ -45,6 +45,8 @@ pub(crate) fn clients_follow_the_primary_of_a_cluster(house: &House) {
         assert_eq!(port(&mut client), two.port());
     }
     await_primary(&pooler, &two);
+    // Nobody is lent the idle server that was one of a standby.
+    pooler.await_pool("ro", "sv_idle", "0");
     // The former primary comes back as if nothing had happened, and accepts writes.
     one.restart(&house.place);
     let line = format!("host 127.0.0.1:{} accepts writes, but 127.0.0.1:{} is the primary", one.port(), two.port());

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use cluster::Gate;
-use config::{Database, Settings};
+use config::{Database, SessionAttrs, Settings};
 use measure::Closed;
 use pool::{Event, Failure, PoolKey, ServerKey};
 use protocol::fault::{EndedBy, Fault};
@@ -51,6 +51,7 @@ impl<I: Io> Worker<I> {
         });
         let changed: Vec<(u32, Gate)> = changed.collect();
         self.leave_other_hosts_than_primary();
+        self.leave_promoted_hosts();
         for (number, gate) in changed {
             if matches!(gate, Gate::Only(_)) {
                 self.try_hosts_of(number);
@@ -161,6 +162,27 @@ impl<I: Io> Worker<I> {
                     self.settle();
                 }
             }
+        }
+    }
+
+    /// Closes the servers of databases for standbys at hosts that are primaries now, as soon as no client has them.
+    fn leave_promoted_hosts(&mut self) {
+        let is_left = |server: &Server| {
+            let entry = self.registry.databases[server.database as usize].entry.as_ref();
+            let entry = entry.filter(|entry| entry.target_session_attrs == SessionAttrs::Standby);
+            let cluster = entry.and_then(|entry| entry.cluster.as_ref());
+            let gate = cluster.and_then(|cluster| self.hands.active.standing.gate(cluster));
+            let (Some(entry), Some(Gate::Only(name))) = (entry, gate) else { return false };
+            let place = entry.place_of(|host, port| *host.at(port) == **name);
+            let there = place.and_then(|place| entry.hosts_with_ports().nth(place));
+            server.dedicated.is_none() && there.is_some_and(|(host, port)| server.is_at(host, port))
+        };
+        let left: Vec<ServerKey> =
+            self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
+        for server in left {
+            self.retired_by(server, EndedBy::Renewal);
+            self.tell_pools(Event::RetireServer { server });
+            self.settle();
         }
     }
 

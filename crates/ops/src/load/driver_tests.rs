@@ -97,7 +97,7 @@ impl Traffic for Simple {
 #[test]
 fn all_requests_of_an_open_loop_are_answered_and_in_one_counter() {
     let responder = NullResponder::start().expect("a responder");
-    let mut traffic = Simple::new((0..1000).map(|number| number * 500).collect(), 0.5);
+    let mut traffic = Simple::new((0..1000).map(|number| number / 4 * 2000).collect(), 0.5);
     traffic.steps = vec![Step::Ask("begin".into()), Step::Think(500), Step::Ask("commit".into())];
     let effort = traffic.play(lane(responder.address(), 4));
     let tally = &traffic.tally;

@@ -131,8 +131,8 @@ impl Drop for Uring {
             if self.acceptors.iter().all(|acceptor| !acceptor.is_armed) {
                 return;
             }
-            let soon = Clock::read().now + FAREWELL_WAIT;
-            self.enter(Some(soon));
+            self.common.clock = Clock::read();
+            self.enter(Some(self.common.clock.now + FAREWELL_WAIT));
             while let Some(entry) = self.ring.completion().next() {
                 if let (Op::Accept, index) = unword(entry.user_data())
                     && let Some(acceptor) = self.acceptors.get_mut(index as usize)

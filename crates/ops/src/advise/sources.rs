@@ -35,13 +35,21 @@ pub(super) fn of_metrics(
             if reading > 0 && interrupt.wait(interval).is_err() {
                 return Ok(None);
             }
-            let text = fetch(name).map_err(|why| format!("{name}: {why}"))?;
-            let at = began.elapsed().as_secs_f64();
+            let (at, text) = timed(began, || fetch(name));
+            let text = text.map_err(|why| format!("{name}: {why}"))?;
             scrapes.push(Scrape::parse(at, &text).map_err(|why| format!("{name}: {why}"))?);
         }
     }
     scrapes.sort_by(|a, b| a.at.total_cmp(&b.at));
     demand_of_scrapes(&scrapes, &names.join(", ")).map(Some)
+}
+
+/// Asks something. Returns the answer and the time for which it holds, in seconds: nobody knows better than the middle between question and
+/// answer, and counters go on while an answer is late.
+fn timed<T>(began: Instant, ask: impl FnOnce() -> T) -> (f64, T) {
+    let asked = began.elapsed();
+    let answer = ask();
+    ((asked + began.elapsed()).as_secs_f64() / 2.0, answer)
 }
 
 /// The scrapes of a file: each behind a line `# SECONDS`, or one of the time at which the file was written.
@@ -118,9 +126,9 @@ pub(super) fn of_console(conninfo: &str, interval: Duration, interrupt: &Interru
     let began = Instant::now();
     let mut readings = Vec::new();
     loop {
-        let mut reading = Reading::new(began.elapsed().as_secs_f64());
-        for question in ["SHOW STATS", "SHOW POOLS"] {
-            let (columns, rows) = console.rows(question)?;
+        let (at, stats) = timed(began, || console.rows("SHOW STATS"));
+        let mut reading = Reading::new(at);
+        for (columns, rows) in [stats?, console.rows("SHOW POOLS")?] {
             rows.iter().for_each(|row| reading.take(&columns, row));
         }
         readings.push(reading);

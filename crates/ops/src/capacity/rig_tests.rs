@@ -8,20 +8,14 @@ use super::rig::Rig;
 use super::slo::{Slo, Verdict};
 use super::step::{Ask, Phase};
 use super::workload::Workload;
-use crate::load::{Login, NullResponder, Place, capability};
+use crate::load::{NullResponder, capability};
 use crate::trial::Interrupt;
 
 /// A rig at a responder, with so many clients.
 fn rig<'a>(responder: &NullResponder, clients: u32, interrupt: &'a Interrupt) -> Rig<'a> {
     let nowhere = || Err("a look".to_owned());
     Rig {
-        login: Arc::new(Login {
-            place: Place::Tcp(responder.address()),
-            user: "null".into(),
-            database: "null".into(),
-            secret: Arc::default(),
-            name: "null".into(),
-        }),
+        login: Arc::new(responder.login()),
         workload: Workload::built_in(),
         slo: Slo::DEFAULT,
         clients,

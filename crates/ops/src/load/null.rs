@@ -16,6 +16,7 @@ use wire::frame::{Scanner, Step};
 use wire::{frontend, write};
 
 use super::poll::Poll;
+use super::session::{Login, Place};
 
 /// A running responder.
 #[derive(Debug)]
@@ -42,8 +43,20 @@ impl NullResponder {
         Ok(Self { address, is_over, thread: Some(thread) })
     }
 
+    #[cfg(test)]
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// A login there, where any is let in.
+    pub(crate) fn login(&self) -> Login {
+        Login {
+            place: Place::Tcp(self.address),
+            user: "null".into(),
+            database: "null".into(),
+            secret: Arc::default(),
+            name: "null".into(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::driver::Driver;
 use super::null::NullResponder;
 use super::request::{Effort, Ended, Lane, Order, Patience, Request, Step, Traffic};
-use super::session::{Login, LoginTimes, Place, Refused};
+use super::session::{LoginTimes, Refused};
 use super::tally::Tally;
 
 /// What the generator can do.
@@ -26,13 +26,7 @@ pub(crate) fn capability(users: u32, micros: u64) -> io::Result<Capability> {
     let responder = NullResponder::start()?;
     let mut driver = Driver::new(Patience { request_max: 10_000_000, drain_max: 1_000_000 }, 1)?;
     driver.add_lane(Lane {
-        login: Arc::new(Login {
-            place: Place::Tcp(responder.address()),
-            user: "null".into(),
-            database: "null".into(),
-            secret: Arc::default(),
-            name: "null".into(),
-        }),
+        login: Arc::new(responder.login()),
         clients_max: users,
         waiting_max: users as usize,
         requests_max: 0,

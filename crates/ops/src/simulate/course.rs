@@ -66,8 +66,8 @@ fn read_file(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|why| format!("cannot read \"{path}\": {why}"))
 }
 
-/// Reads a spec and runs it with its sweeps.
-pub(super) fn study(text: &str, options: &SimulateOptions, interrupt: &Interrupt) -> Result<Study, SimulateError> {
+/// Reads a spec with the values and sweeps that the options say.
+pub(super) fn asked_for(text: &str, options: &SimulateOptions) -> Result<(SpecTree, Spec, Vec<Sweep>), SimulateError> {
     let mut tree = SpecTree::parse(text).map_err(mistaken)?;
     for (path, value) in &options.values {
         tree.set(path, value).map_err(|why| SimulateError::Usage(format!("--set: {why}")))?;
@@ -77,6 +77,12 @@ pub(super) fn study(text: &str, options: &SimulateOptions, interrupt: &Interrupt
     if let (true, Some(sweep)) = (sweeps.is_empty(), &spec.sweep) {
         sweeps.push(Sweep::parse(sweep).map_err(|why| SimulateError::Usage(format!("sweep: {why}")))?);
     }
+    Ok((tree, spec, sweeps))
+}
+
+/// Reads a spec and runs it with its sweeps.
+pub(super) fn study(text: &str, options: &SimulateOptions, interrupt: &Interrupt) -> Result<Study, SimulateError> {
+    let (tree, spec, sweeps) = asked_for(text, options)?;
     study_of(&tree, spec, &sweeps, options.threads, interrupt)
 }
 

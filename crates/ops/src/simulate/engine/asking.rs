@@ -6,7 +6,7 @@
 
 use super::clock::{Clock, Next};
 use super::run::GroupRow;
-use super::traffic::{Source, weights};
+use super::traffic::Source;
 use crate::load::Dice;
 use crate::simulate::spec::{Application, Arrivals, Happening, Spec};
 
@@ -96,16 +96,7 @@ impl<'a> Asking<'a> {
 
     fn add_group(&mut self, database: u32, group: &'a crate::simulate::spec::Group) {
         let number = self.groups.len() as u32;
-        let kinds: Vec<f64> = group.transactions.iter().map(|transaction| transaction.weight).collect();
-        let is_asked = group.tenants > 0 && !group.transactions.is_empty();
-        self.groups.push(GroupRow {
-            database,
-            group,
-            first_tenant: self.tenants.len() as u32,
-            popularity: is_asked.then(|| weights(&group.popularity)),
-            kinds: is_asked.then(|| weights(&kinds)),
-            factor: 1.0,
-        });
+        self.groups.push(GroupRow::new(database, group, self.tenants.len() as u32));
         for _ in 0..group.tenants {
             let (tenant, first) = (self.tenants.len() as u32, self.processes.len() as u32);
             self.processes.extend((0..group.application.processes).map(|_| (tenant, group.application)));

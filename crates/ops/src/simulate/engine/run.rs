@@ -135,6 +135,21 @@ pub(super) struct GroupRow<'a> {
     pub(super) factor: f64,
 }
 
+impl<'a> GroupRow<'a> {
+    pub(super) fn new(database: u32, group: &'a Group, first_tenant: u32) -> Self {
+        let shares: Vec<f64> = group.transactions.iter().map(|transaction| transaction.weight).collect();
+        let is_asked = group.tenants > 0 && !group.transactions.is_empty();
+        Self {
+            database,
+            group,
+            first_tenant,
+            popularity: is_asked.then(|| weights(&group.popularity)),
+            kinds: is_asked.then(|| weights(&shares)),
+            factor: 1.0,
+        }
+    }
+}
+
 /// A tenant.
 #[derive(Debug)]
 pub(super) struct Tenant {
@@ -229,16 +244,7 @@ impl<'a> Run<'a> {
 
     fn add_group(&mut self, database: u32, group: &'a Group, users: &mut u32) {
         let number = self.groups.len() as u32;
-        let kinds: Vec<f64> = group.transactions.iter().map(|transaction| transaction.weight).collect();
-        let is_asked = group.tenants > 0 && !group.transactions.is_empty();
-        self.groups.push(GroupRow {
-            database,
-            group,
-            first_tenant: self.tenants.len() as u32,
-            popularity: is_asked.then(|| weights(&group.popularity)),
-            kinds: is_asked.then(|| weights(&kinds)),
-            factor: 1.0,
-        });
+        self.groups.push(GroupRow::new(database, group, self.tenants.len() as u32));
         self.group_times.push(GroupTimes { waits: Times::new(2), responses: Times::new(2) });
         for tenant in 0..group.tenants {
             *users += u32::from(tenant == 0 || group.roles == Roles::Each);

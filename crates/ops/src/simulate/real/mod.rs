@@ -24,13 +24,12 @@ pub(crate) use target::TargetKind;
 use std::time::Instant;
 
 use super::SimulateError;
-use super::course::{Study, mistaken, read_spec, settings, watched};
+use super::course::{Study, asked_for, mistaken, settings, watched};
 use super::engine::Outcome;
 use super::experiment::{knee, point_of};
 use super::options::SimulateOptions;
 use super::report::{Chapter, Part, Report};
 use super::spec::{Happening, Mistake, Spec, SpecTree};
-use super::sweep::Sweep;
 use crate::load::{ratio, turns};
 use crate::table::short;
 use crate::trial::TrialError;
@@ -40,15 +39,7 @@ use stage::Stage;
 
 /// Reads a spec and runs it at each target.
 pub(super) fn tell(text: &str, options: &SimulateOptions) -> Result<Report, SimulateError> {
-    let mut tree = SpecTree::parse(text).map_err(mistaken)?;
-    for (path, value) in &options.values {
-        tree.set(path, value).map_err(|why| SimulateError::Usage(format!("--set: {why}")))?;
-    }
-    let spec = read_spec(&tree)?;
-    let mut sweeps = options.sweeps.clone();
-    if let (true, Some(sweep)) = (sweeps.is_empty(), &spec.sweep) {
-        sweeps.push(Sweep::parse(sweep).map_err(|why| SimulateError::Usage(format!("sweep: {why}")))?);
-    }
+    let (tree, spec, sweeps) = asked_for(text, options)?;
     let settings = settings(&tree, &sweeps)?;
     let mistakes: Vec<Mistake> = settings.iter().flat_map(|(_, spec)| unplayable(spec)).collect();
     if !mistakes.is_empty() {

@@ -36,3 +36,20 @@ fn print(text: &str) -> Result<(), String> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_file_loses_the_rights_of_others() {
+        let path = std::env::temp_dir().join(format!("trunkline-deliver-test-{}", std::process::id()));
+        fs::write(&path, "old and longer").expect("a file");
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("rights");
+        deliver_privately(path.to_str(), "new").expect("written");
+        let (text, rights) =
+            (fs::read_to_string(&path).expect("a text"), fs::metadata(&path).expect("a file").permissions());
+        fs::remove_file(&path).expect("removed");
+        assert_eq!((text.as_str(), rights.mode() & 0o777), ("new", 0o600));
+    }
+}

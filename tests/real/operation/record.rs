@@ -115,6 +115,24 @@ pub(crate) fn a_replay_of_literals_tells_targets_apart(house: &House) {
     assert!(!ended.out.contains("where name = ?"), "{ended:?}");
 }
 
+pub(crate) fn a_recording_outlives_its_pooler(house: &House) {
+    let Some(record) = Command::of(house, "record") else { return };
+    let pooler = house.pooler("outlived", &[]);
+    house.postgres.client("outlived").run(GOODS);
+    let console = format!("host=127.0.0.1 port={} user=admin", pooler.port());
+    let ended = std::thread::scope(|scope| {
+        let words = ["--pooler", &console, "--database", "outlived", "--seconds", "600"];
+        let recording = scope.spawn(move || record.run(&words));
+        pooler.await_log("TRACE DATABASE");
+        let mut client = pooler.client("u", "outlived");
+        (0..100).for_each(|number| work(&mut client, number));
+        drop(pooler);
+        recording.join().expect("a recording")
+    });
+    assert!(ended.code() == 0 && ended.err.contains("what came before is kept"), "{ended:?}");
+    assert!(ended.err.contains("SET trace_values = 0") && ended.out.contains("select name from goods"), "{ended:?}");
+}
+
 pub(crate) fn what_cannot_be_recorded_or_played_is_told(house: &House) {
     let Some(record) = Command::of(house, "record") else { return };
     let Some(capacity) = Command::of(house, "capacity") else { return };

@@ -193,6 +193,29 @@ const EFFECTS: [&str; 32] = [
 mod tests {
     use super::*;
 
+    fn recording(values: &str, sessions: &str) -> Recording {
+        let statement = serde_json::json!({"parts": ["select 1"], "calls": 1});
+        let written = format!(
+            r#"{{"schema":1,"kind":"","pooler":"","database":"","began":"","seconds":1.0,"values":"{values}","dropped":0,"left_out":0,
+            "statements":[{statement}],"sessions":[{sessions}]}}"#
+        );
+        Recording::read(&written).expect("a recording")
+    }
+
+    #[test]
+    fn what_cannot_be_played_is_told() {
+        let session = r#"{"requests":[{"at":0.0,"statement":0}]}"#;
+        let why = |recording: &Recording| Script::new(recording, 1.0, 1, false).expect_err("it cannot be played");
+        assert!(why(&recording("none", session)).contains("--values spread or literals"));
+        let many = vec![session; SESSIONS_MAX + 1].join(",");
+        assert!(why(&recording("literals", &many)).contains("5001 sessions are more than"));
+        let mut long = recording("literals", session);
+        long.statements[0].parts = vec![format!("select {}", "1 + ".repeat(1 << 18) + "1")];
+        let request = long.sessions[0].requests[0].clone();
+        long.sessions[0].requests = vec![request; 1 + (BYTES_MAX >> 20)];
+        assert!(Script::new(&long, 1.0, 1, true).expect_err("it is too long").contains("more than 512 MB"));
+    }
+
     fn script(texts: &[&str], may_write: bool) -> Script {
         let requests: String = (0..texts.len())
             .map(|number| format!("{{\"at\": {number}.0, \"statement\": {number}}}"))

@@ -277,6 +277,7 @@ quickly an overload is over, and how long the rest lasts. It reads only, unless 
 Usage:
   trunkline capacity --target CONNINFO [OPTION]...
   trunkline capacity --forecast FILE --hard VALUE [--soft VALUE]
+  trunkline capacity --replay FILE --target CONNINFO [OPTION]...   (options of its own: trunkline capacity --replay FILE --help)
 
 What is measured:
   --target CONNINFO        where the load goes: a pooler, or a server; without TLS. The password may be in PGPASSWORD or ~/.pgpass

@@ -66,11 +66,15 @@ impl Requests<'_> {
                 let names = client.names.as_mut()?;
                 let dialect = names.dialect(&client.vars, self.tracked, client.overrides.as_ref());
                 let place = (batch.bind.len(), end);
-                let bind = server.server_statements.bind_as_told(names, &dialect, (portal, name), place)?;
+                // Short values are copied: one piece of memory costs the kernel and us less than two.
+                let rest = batch.bind_at + end;
+                let sent = if bytes.len() - rest <= COPIED_BYTES_MAX { bytes.len() } else { rest };
+                let behind = &bytes[rest..sent];
+                let bind = server.server_statements.bind_as_told(names, &dialect, (portal, name), place, behind)?;
                 self.function_catalog.renew(self.unseen, self.now, self.scopes);
                 keep_for_again(client, server, bytes, Kept::Named);
                 to_server.send(Bytes::Own(bind));
-                unsent.start = batch.bind_at + end;
+                unsent.start = sent;
                 tally.binds = 1;
             }
         }
@@ -122,6 +126,9 @@ impl<'b> Batch<'b> {
         Some(Self { parse, bind, bind_at, sync_at: bytes.len() - HEADER_BYTES, count })
     }
 }
+
+/// So much behind the name of a statement is copied.
+const COPIED_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]
 #[path = "plain_batches_tests.rs"]

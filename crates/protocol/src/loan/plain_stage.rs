@@ -161,9 +161,11 @@ impl Stage {
 
     /// Processes the bytes. Returns all that is to be compared.
     pub(super) fn hears(&mut self, bytes: &[u8], is_plain: bool) -> String {
-        let (forwarded, mut sent) = self.forwards(bytes, is_plain);
+        let (mut forwarded, mut sent) = self.forwards(bytes, is_plain);
         sent.extend_from_slice(&bytes[forwarded.unsent.clone()]);
         self.sent.extend_from_slice(&sent);
+        // One way may copy what the other leaves to be sent.
+        forwarded.unsent.start = 0;
         let outside = (&self.scopes, &self.function_catalog, &self.texts, self.statement_registry.bytes());
         format!("{forwarded:?}\n{sent:?}\n{:?}\n{:?}\n{outside:?}", self.client, self.server)
     }

@@ -22,14 +22,16 @@ pub(super) fn push_describe(out: &mut Vec<u8>, name: &[u8]) {
     });
 }
 
-/// The beginning of a Bind, up to its values: in place of the first `end` bytes of a body of `body_bytes`.
-pub(super) fn bind_head(portal: &[u8], statement: &[u8], (body_bytes, end): (usize, usize)) -> Vec<u8> {
+/// The beginning of a Bind, up to its values: in place of the first `end` bytes of a body of `body_bytes`. `behind` is what
+/// follows it in the same memory.
+pub(super) fn bind_head(portal: &[u8], statement: &[u8], (body_bytes, end): (usize, usize), behind: &[u8]) -> Vec<u8> {
     let names = portal.len() + 1 + statement.len() + 1;
-    let mut out = Vec::with_capacity(HEADER_BYTES + names);
+    let mut out = Vec::with_capacity(HEADER_BYTES + names + behind.len());
     out.push(frontend::BIND);
     out.extend_from_slice(&((4 + names + body_bytes - end) as u32).to_be_bytes());
     push_name(&mut out, portal);
     push_name(&mut out, statement);
+    out.extend_from_slice(behind);
     out
 }
 

@@ -274,7 +274,7 @@ impl ServerStatements {
                     Fit::Unknown => return Ok(Way::Waits),
                 };
                 sides.tally.binds += 1;
-                sides.out.push(Bytes::Own(bind_head(portal, ours, (body_bytes, end))));
+                sides.out.push(Bytes::Own(bind_head(portal, ours, (body_bytes, end), &[])));
                 sides.exchange.asked(frontend::BIND);
                 return Ok(Way::Replaced(end));
             }
@@ -371,8 +371,8 @@ impl ServerStatements {
     }
 
     /// The beginning of a Bind under the name that its statement has on the server, in place of the first `end` bytes of a body
-    /// of `body_bytes`. `None`, and nothing is done, unless the server certainly has that statement, and has described it as its
-    /// client was told, so that nothing has to be sent before the Bind.
+    /// of `body_bytes`, and `behind` it. `None`, and nothing is done, unless the server certainly has that statement, and has
+    /// described it as its client was told, so that nothing has to be sent before the Bind.
     #[inline]
     pub(crate) fn bind_as_told(
         &mut self,
@@ -380,6 +380,7 @@ impl ServerStatements {
         dialect: &Rc<[u8]>,
         (portal, name): (&[u8], &[u8]),
         (body_bytes, end): (usize, usize),
+        behind: &[u8],
     ) -> Option<Vec<u8>> {
         let Named { statement, step: 0, told, .. } = names.named.get(name)? else { return None };
         let own = statement.dialect();
@@ -391,7 +392,7 @@ impl ServerStatements {
             return None;
         }
         held.is_used(&mut self.clock, &mut self.by_use);
-        Some(bind_head(portal, statement.name(), (body_bytes, end)))
+        Some(bind_head(portal, statement.name(), (body_bytes, end), behind))
     }
 
     /// Whether the client has been given an answer of ours to a Parse since this was asked last.

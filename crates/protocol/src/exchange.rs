@@ -340,6 +340,16 @@ impl Exchange {
         is_counted || self.progressed(kind).is_ok()
     }
 
+    /// [`Exchange::passes`] for the messages at the start of `bytes` that answer the oldest item, up to one that needs a closer
+    /// look, as do tags that tell something. Returns where the last of them begins, and where it ends.
+    #[inline]
+    pub fn passes_on(&mut self, bytes: &[u8], tells_nothing: impl Fn(&[u8]) -> bool) -> Option<[usize; 2]> {
+        let is_sure = self.count == Count::Sure && self.stray_syncs == 0;
+        let passed = self.owed.front_mut().filter(|_| is_sure)?.counts_on(bytes, tells_nothing)?;
+        self.has_begun = true;
+        Some(passed)
+    }
+
     fn answered_ours(&mut self, kind: u8, body: &[u8]) -> Result<Answered, ProtocolViolation> {
         let has_ended = match kind {
             backend::NOTIFICATION_RESPONSE => return Ok(Answered::Forward),

@@ -4,6 +4,7 @@
 //! Not here: the order in which it is paid (`exchange`).
 
 use serde::{Deserialize, Serialize};
+use wire::frame::HEADER_BYTES;
 use wire::{backend, frontend};
 
 /// What the server owes, in the order in which it must pay.
@@ -64,6 +65,44 @@ impl Owed {
             }
             _ => false,
         }
+    }
+
+    /// [`Owed::counts`] for the whole messages at the start of `bytes`, up to one that it does not count, or that belongs to a COPY
+    /// or describes parameters, or whose tag tells something. Returns where the last of them begins, and where it ends.
+    #[inline]
+    pub(crate) fn counts_on(&mut self, bytes: &[u8], tells_nothing: impl Fn(&[u8]) -> bool) -> Option<[usize; 2]> {
+        let (mut left, each) = match self {
+            Self::Query => (1, 0),
+            Self::Batch { answers } => (*answers, 1),
+            _ => return None,
+        };
+        let (mut found, mut at) = (None, 0);
+        while left > 0
+            && let Some(&[kind, ref length @ ..]) = bytes.get(at..)?.first_chunk::<HEADER_BYTES>()
+            && let Some(body) = bytes.get(at + HEADER_BYTES..at + 1 + u32::from_be_bytes(*length) as usize)
+        {
+            match kind {
+                backend::DATA_ROW => {}
+                backend::COMMAND_COMPLETE if !tells_nothing(body) => break,
+                backend::ROW_DESCRIPTION | backend::COMMAND_COMPLETE | backend::EMPTY_QUERY_RESPONSE => left -= each,
+                backend::PARSE_COMPLETE
+                | backend::BIND_COMPLETE
+                | backend::CLOSE_COMPLETE
+                | backend::NO_DATA
+                | backend::PORTAL_SUSPENDED
+                    if each == 1 =>
+                {
+                    left -= 1;
+                }
+                _ => break,
+            }
+            found = Some([at, at + HEADER_BYTES + body.len()]);
+            at += HEADER_BYTES + body.len();
+        }
+        if let Self::Batch { answers } = self {
+            *answers = left;
+        }
+        found
     }
 
     /// The number of messages of a client, or of ours among them, whose answers it stands for, Syncs aside.
@@ -155,5 +194,50 @@ pub(crate) fn is_outcome(step: Step, kind: u8) -> bool {
         backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => true,
         backend::BIND_COMPLETE | backend::COMMAND_COMPLETE => step == Step::Hidden,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Random;
+
+    use super::*;
+
+    #[test]
+    fn messages_together_are_counted_as_each_of_them() {
+        let kinds = b"DTCI123nstHdcZSEAx";
+        let tells_nothing = |tag: &[u8]| tag == b"SELECT 1\0";
+        let is_left_out = |kind: u8| b"Hdct".contains(&kind);
+        let mut random = Random::new(5);
+        let mut counted = 0;
+        for _ in 0..20_000 {
+            let answers = random.below(5) as u32;
+            let owed = [Owed::Query, Owed::Batch { answers }, Owed::Batch { answers: 3 }, Owed::Function, Owed::Sync];
+            let mut each = owed[random.below(5) as usize];
+            let mut together = each;
+            let (mut bytes, mut expected, mut has_ended) = (Vec::new(), None, false);
+            for _ in 0..random.below(7) {
+                let among = if random.below(3) == 0 { kinds.len() as u64 } else { 9 };
+                let kind = kinds[random.below(among) as usize];
+                let body: &[u8] =
+                    [&b"SELECT 1\0"[..], b"DISCARD ALL\0", b""][random.below(9).saturating_sub(6) as usize];
+                let start = bytes.len();
+                bytes.push(kind);
+                bytes.extend_from_slice(&(4 + body.len() as u32).to_be_bytes());
+                bytes.extend_from_slice(body);
+                let is_told = kind == backend::COMMAND_COMPLETE && !tells_nothing(body);
+                has_ended |= is_told || is_left_out(kind) || !each.counts(kind);
+                if !has_ended {
+                    expected = Some([start, bytes.len()]);
+                }
+            }
+            bytes.extend_from_slice([b"D\0\0\0\x09ab", &b"D\0\0"[..], b"D\0\0\0\x03", b""][random.below(4) as usize]);
+            assert_eq!(together.counts_on(&bytes, tells_nothing), expected, "{bytes:?}");
+            if !has_ended {
+                assert_eq!(together, each);
+            }
+            counted += u32::from(expected.is_some());
+        }
+        assert!(counted > 2_000, "{counted}");
     }
 }

@@ -45,46 +45,35 @@ impl ServerSession {
         if !self.answers_plainly() {
             return None;
         }
-        let from = place.at;
         let mut last = None;
         let mut heard = None;
         // Most answers tell the request nothing, once they have begun.
         let mut is_awaited = self.repeatable.is_sent();
-        for (at, kind, body) in messages(bytes.get(from..).unwrap_or_default()) {
-            match kind {
-                backend::COMMAND_COMPLETE if !tags::tells_nothing(body) => break,
-                backend::ROW_DESCRIPTION
-                | backend::DATA_ROW
-                | backend::COMMAND_COMPLETE
-                | backend::EMPTY_QUERY_RESPONSE
-                | backend::PARSE_COMPLETE
-                | backend::BIND_COMPLETE
-                | backend::CLOSE_COMPLETE
-                | backend::NO_DATA
-                | backend::PORTAL_SUSPENDED => {
-                    if !self.exchange.passes(kind) {
-                        break;
-                    }
-                    if is_awaited {
-                        self.repeatable.answered(kind, None);
-                        is_awaited = self.repeatable.is_sent();
-                    }
-                }
-                backend::READY_FOR_QUERY => {
-                    if TxStatus::parse(body).is_none() || self.exchange.answered(kind, body).is_err() {
-                        break;
-                    }
-                    self.repeatable.answered(kind, None);
-                    self.server_statements.drops_end();
-                    heard = Some(ServerEvent::Ready { was_ours: false });
-                }
-                _ => break,
+        while heard.is_none() {
+            let rest = bytes.get(place.at..).unwrap_or_default();
+            if !is_awaited && let Some([start, end]) = self.exchange.passes_on(rest, tags::tells_nothing) {
+                last = Some(place.at + start);
+                place.at += end;
+                continue;
             }
-            last = Some(from + at);
-            place.at = from + at + HEADER_BYTES + body.len();
-            if heard.is_some() {
+            let Some((_, kind, body)) = messages(rest).next() else { break };
+            if kind == backend::READY_FOR_QUERY {
+                if TxStatus::parse(body).is_none() || self.exchange.answered(kind, body).is_err() {
+                    break;
+                }
+                self.repeatable.answered(kind, None);
+                self.server_statements.drops_end();
+                heard = Some(ServerEvent::Ready { was_ours: false });
+            } else if is_plain(kind, body) && self.exchange.passes(kind) {
+                if is_awaited {
+                    self.repeatable.answered(kind, None);
+                    is_awaited = self.repeatable.is_sent();
+                }
+            } else {
                 break;
             }
+            last = Some(place.at);
+            place.at += HEADER_BYTES + body.len();
         }
         if let Some(last) = last {
             self.scanner.pass(&bytes[last..]);
@@ -92,6 +81,7 @@ impl ServerSession {
         }
         heard
     }
+
     /// Whether the server answers its client's request, and nothing of the answers is looked at here.
     fn answers_plainly(&self) -> bool {
         self.scanner.is_between()
@@ -102,6 +92,23 @@ impl ServerSession {
             && self.reported_name.is_none()
             && !self.server_statements.is_being_described()
             && self.collected.is_empty()
+    }
+}
+
+/// Whether the exchange alone has to know of a message that is part of an answer.
+#[inline]
+fn is_plain(kind: u8, body: &[u8]) -> bool {
+    match kind {
+        backend::COMMAND_COMPLETE => tags::tells_nothing(body),
+        backend::ROW_DESCRIPTION
+        | backend::DATA_ROW
+        | backend::EMPTY_QUERY_RESPONSE
+        | backend::PARSE_COMPLETE
+        | backend::BIND_COMPLETE
+        | backend::CLOSE_COMPLETE
+        | backend::NO_DATA
+        | backend::PORTAL_SUSPENDED => true,
+        _ => false,
     }
 }
 

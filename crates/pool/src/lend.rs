@@ -41,7 +41,7 @@ impl Pools {
             return false;
         }
         slot.fingerprint = fingerprint;
-        pool.servers.shift(slots, server, Move::Return, now);
+        pool.servers.shift_from(slots, server, State::Lent, Move::Return, now);
         pool.rest(&self.tables, server);
         true
     }

@@ -40,6 +40,7 @@ pub(crate) struct List {
 
 impl List {
     /// Adds a row at the end.
+    #[inline]
     pub(crate) fn push<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key) {
         *links(rows, key) = Links { older: self.newest, newer: None };
         match self.newest {
@@ -65,6 +66,7 @@ impl List {
     }
 
     /// Removes a row, which must be in this list.
+    #[inline]
     pub(crate) fn remove<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key) {
         let Links { older, newer } = std::mem::take(links(rows, key));
         match older {
@@ -110,6 +112,7 @@ impl List {
     }
 }
 
+#[inline]
 fn links<T: Linked>(rows: &mut Slab<T>, key: Key) -> &mut Links {
     rows.get_mut(key).expect("a list names only rows of its table").links_mut()
 }

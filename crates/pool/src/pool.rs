@@ -469,8 +469,9 @@ impl Pool {
 
     /// An idle server is lent.
     pub(crate) fn lends(&mut self, now: Time, tables: &mut Tables, server: ServerKey) {
-        let is_lent = self.servers.shift(&mut tables.slots, server, Move::Attach, now);
-        assert!(is_lent, "only an idle server is lent");
+        let is_idle = tables.slots.get(server).is_some_and(|slot| slot.state == State::Idle);
+        assert!(is_idle, "only an idle server is lent");
+        self.servers.shift_from(&mut tables.slots, server, State::Idle, Move::Attach, now);
         self.peak_lent = self.peak_lent.max(self.servers.count(State::Lent));
     }
 

@@ -39,6 +39,19 @@ impl PoolServers {
     /// removed.
     pub(crate) fn shift(&mut self, slots: &mut Slab<Slot>, server: ServerKey, by: Move, now: Time) -> bool {
         let Some(before) = slots.get(server).map(|slot| slot.state) else { return false };
+        self.shift_from(slots, server, before, by, now)
+    }
+
+    /// [`PoolServers::shift`] for a server that is in the state `before`.
+    #[inline]
+    pub(crate) fn shift_from(
+        &mut self,
+        slots: &mut Slab<Slot>,
+        server: ServerKey,
+        before: State,
+        by: Move,
+        now: Time,
+    ) -> bool {
         let Some(after) = before.after(by) else { return false };
         self.list_mut(before).remove(slots, server);
         if after == State::Free {
@@ -46,9 +59,9 @@ impl PoolServers {
             return true;
         }
         self.list_mut(after).push(slots, server);
-        let slot = slots.get_mut(server).expect("it was found above");
-        slot.state = after;
-        slot.since = now;
+        let slot = slots.get_mut(server).expect("a list names only rows of its table");
+        debug_assert_eq!(slot.state, before);
+        (slot.state, slot.since) = (after, now);
         true
     }
 
@@ -118,12 +131,14 @@ impl PoolServers {
         self.iter(slots).filter(|(_, slot)| !slot.is_granted).map(|(key, _)| key)
     }
 
+    #[inline]
     fn list_mut(&mut self, state: State) -> &mut List {
         &mut self.lists[place(state)]
     }
 }
 
 /// The index of the list of a state.
+#[inline]
 fn place(state: State) -> usize {
     match state {
         State::Dialing => 0,

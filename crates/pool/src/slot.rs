@@ -73,6 +73,7 @@ pub(crate) enum Move {
 
 impl State {
     /// The state after a move; `None` if the move is not allowed in this state.
+    #[inline]
     pub(crate) fn after(self, by: Move) -> Option<Self> {
         use State::{Cleaning, Closing, Dedicated, Dedicating, Dialing, Free, Idle, Lent};
         Some(match (self, by) {

@@ -15,8 +15,8 @@ use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Wall;
 use jiff::tz::TimeZone;
@@ -133,6 +133,16 @@ pub struct LogTarget {
     quietest: Level,
     /// Lines that a system log did not take.
     lost: Arc<AtomicU64>,
+    second: Mutex<Second>,
+}
+
+/// The beginning of the lines of one second, before and behind its fraction: most lines come in the second of the line before.
+#[derive(Default, Debug)]
+struct Second {
+    /// `None` before the first line.
+    number: Option<i64>,
+    before: String,
+    behind: String,
 }
 
 /// A system log, and how many lines it did not take since the last one that it took.
@@ -158,6 +168,7 @@ impl LogTarget {
             format: LogFormat::Text,
             quietest: Level::Log,
             lost: Arc::default(),
+            second: Mutex::default(),
         }
     }
 
@@ -172,6 +183,7 @@ impl LogTarget {
     #[must_use]
     pub fn with_format(mut self, format: LogFormat) -> Self {
         self.format = format;
+        self.second = Mutex::default();
         self
     }
 
@@ -298,10 +310,19 @@ impl LogTarget {
 
     fn stamp(&self, wall: Wall) -> Stamp {
         let (format, pid) = (self.format, self.pid);
-        let text = match format {
-            LogFormat::Text => format!("{} [{pid}] ", local(wall, &self.zone, "%Y-%m-%d %H:%M:%S.%3f %Z")),
-            LogFormat::Json => local(wall, &self.zone, "%Y-%m-%dT%H:%M:%S.%3f%:z"),
-        };
+        // Nobody can have panicked while holding the lock: a panic ends the process.
+        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = wall.0.div_euclid(SECOND);
+        if second.number != Some(number) {
+            let told = |format| local(wall, &self.zone, format);
+            let (before, behind) = match format {
+                LogFormat::Text => (told("%Y-%m-%d %H:%M:%S."), format!(" {} [{pid}] ", told("%Z"))),
+                LogFormat::Json => (told("%Y-%m-%dT%H:%M:%S."), told("%:z")),
+            };
+            *second = Second { number: Some(number), before, behind };
+        }
+        let Second { before, behind, .. } = &*second;
+        let text = format!("{before}{:03}{behind}", wall.0.rem_euclid(SECOND) / 1000);
         Stamp { format, pid, text }
     }
 
@@ -375,7 +396,13 @@ fn cause(error: &io::Error) -> &'static str {
 /// Truncates a message that is too long, starts each further line of the message with a tab, and leaves no control
 /// character that could forge a line or drive a terminal.
 fn push_folded(out: &mut String, line: &str) {
-    for character in base::cut(line, LINE_BYTES_MAX).trim_end().chars() {
+    let line = base::cut(line, LINE_BYTES_MAX).trim_end();
+    // Most lines are plain.
+    if line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        out.push_str(line);
+        return;
+    }
+    for character in line.chars() {
         match character {
             '\n' => out.push_str("\n\t"),
             '\t' => out.push('\t'),
@@ -385,6 +412,8 @@ fn push_folded(out: &mut String, line: &str) {
     }
 }
 
+/// In microseconds.
+const SECOND: i64 = 1_000_000;
 /// Most bytes of a message; PgBouncer truncates there too.
 const LINE_BYTES_MAX: usize = 2048;
 
@@ -393,6 +422,37 @@ mod tests {
     use super::*;
     use base::Id;
     use std::io::{Read as _, Seek as _};
+
+    #[test]
+    fn each_line_has_the_time_at_which_it_came() {
+        for (format, whole) in
+            [(LogFormat::Text, "%Y-%m-%d %H:%M:%S.%3f %Z"), (LogFormat::Json, "%Y-%m-%dT%H:%M:%S.%3f%:z")]
+        {
+            let target = LogTarget::new(false, None).with_format(format);
+            // Within a second, over its end, back again, and before 1970.
+            for micros in [0, 999_999, 1_000_000, 1_000_999, 999_000, 1_790_000_000_123_456, -1, -1_000_000, -1_000_001]
+            {
+                let stamp = target.stamp(Wall(micros)).text;
+                let time = local(Wall(micros), &target.zone, whole);
+                assert_eq!(stamp.strip_suffix(&format!(" [{}] ", target.pid)).unwrap_or(&stamp), time, "{micros}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_plain_line_stays_as_it_is_and_no_other_reaches_a_terminal() {
+        for (line, pushed) in [
+            ("closing because: client close request (age=0s)", "closing because: client close request (age=0s)"),
+            (" ~", " ~"),
+            ("gr\u{fc}n  ", "gr\u{fc}n"),
+            ("one\ntwo\tthree", "one\n\ttwo\tthree"),
+            ("\u{1b}[2J\u{7f}\u{9b}", "?[2J??"),
+        ] {
+            let mut out = String::new();
+            push_folded(&mut out, line);
+            assert_eq!(out, pushed);
+        }
+    }
 
     fn written(lines: &Lines) -> String {
         written_as(LogFormat::Text, lines)

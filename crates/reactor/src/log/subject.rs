@@ -39,7 +39,7 @@ impl Subject {
     /// A client or a server.
     #[must_use]
     pub fn connection(id: Id, database: &str, user: &str, address: fmt::Arguments<'_>) -> Self {
-        let mut subject = Self::default();
+        let mut subject = Self { text: String::with_capacity(USUAL_BYTES), marks: Marks::default() };
         subject.marks.id = subject.put(format_args!("{id}"));
         subject.put(format_args!(": "));
         subject.put_names(database, user);
@@ -105,6 +105,9 @@ impl Marks {
         (parts, &line[self.all as usize..])
     }
 }
+
+/// Nearly all subjects fit.
+const USUAL_BYTES: usize = 96;
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,8 @@ pub struct Tracked {
     startup: usize,
     /// The number of those that can be set.
     settable: usize,
+    /// The index of `default_transaction_read_only`.
+    read_only: usize,
 }
 
 impl Tracked {
@@ -43,7 +45,15 @@ impl Tracked {
         let startup = add(&mut names, SETTABLE);
         let settable = add(&mut names, [SESSION_USER]);
         add(&mut names, OF_SERVER);
-        Self { names: names.into(), followed, startup, settable }
+        let read_only = names.iter().position(|name| name.eq_ignore_ascii_case(READ_ONLY));
+        let read_only = read_only.expect("it is one of those that can be set");
+        Self { names: names.into(), followed, startup, settable, read_only }
+    }
+
+    /// The index of `default_transaction_read_only`, with which every transaction of a session only reads.
+    #[must_use]
+    pub fn read_only_place(&self) -> usize {
+        self.read_only
     }
 
     /// The index of a parameter that is followed as one in any case; the case of its name does not matter.
@@ -487,9 +497,11 @@ impl fmt::Display for Literal<'_> {
     }
 }
 
+/// The parameter with which every transaction of a session only reads, unless it asks for something else.
+pub const READ_ONLY: &str = "default_transaction_read_only";
 /// The other parameters that PostgreSQL reports and clients may set, up to version 18. `search_path` decides nothing about
 /// how a text is read: the names in a prepared statement are resolved again when it has changed.
-const SETTABLE: [&str; 3] = ["default_transaction_read_only", "scram_iterations", "search_path"];
+const SETTABLE: [&str; 3] = [READ_ONLY, "scram_iterations", "search_path"];
 /// It decides how literals are read, so that it is followed as a parameter even where `track_extra_parameters` lacks it.
 pub(crate) const INTERVAL_STYLE: &str = "IntervalStyle";
 const DATE_STYLE: &str = "DateStyle";

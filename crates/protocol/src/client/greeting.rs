@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::replication::Replication;
 use crate::spelling;
 use crate::state::Overrides;
-use crate::vars::{INTERVAL_STYLE, Tracked, Vars, is_told};
+use crate::vars::{INTERVAL_STYLE, READ_ONLY, Tracked, Vars, is_told};
 
 /// The meaning of a client's first bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -323,7 +323,6 @@ pub fn welcome(
 
 /// The parameter by which a client says what a host has to be, and Odyssey's name of it.
 const TARGETS: [&str; 2] = ["trunkline.target_session_attrs", "odyssey.target_session_attrs"];
-const READ_ONLY: &str = "default_transaction_read_only";
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 /// The longest user name in bytes; PgBouncer refuses longer ones.

@@ -13,7 +13,7 @@ use super::client_session::ClientSession;
 use super::loan_phase::LoanPhase;
 use super::server_session::ServerSession;
 use crate::planted::is_known;
-use crate::vars::Vars;
+use crate::vars::{READ_ONLY, Vars};
 
 impl Answers<'_> {
     /// What the client is given of this `ParameterStatus`, which has arrived completely.
@@ -143,5 +143,5 @@ fn tells_role(client: Option<&ClientSession>, (place, name): (usize, &str), valu
         client.vars.get(place) == Some(value)
             || client.effects_on_parameters().is_some_and(|effects| effects.decides(name))
     };
-    name == "in_hot_standby" || name == "default_transaction_read_only" && !client.is_some_and(is_own)
+    name == "in_hot_standby" || name == READ_ONLY && !client.is_some_and(is_own)
 }

@@ -12,6 +12,7 @@ use cluster::Replayed;
 use config::{Database, ReadRouting};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::request::with_text;
+use protocol::vars::READ_ONLY;
 use reactor::{Chunk, Io};
 use route::Reads;
 
@@ -126,7 +127,7 @@ impl<I: Io> Worker<I> {
         let texts = &mut self.reads.texts;
         let request = ready.session.read_request(bytes, |text| texts.reads(text, dialect, number, names));
         let is_read_only = || {
-            let of_parameter = tracked.reported_place(READ_ONLY).and_then(|place| ready.session.vars.get(place));
+            let of_parameter = ready.session.vars.get(tracked.read_only_place());
             of_parameter.or_else(|| ready.session.overrides.as_ref()?.get(READ_ONLY)) == Some("on")
         };
         let request = request?;
@@ -275,12 +276,10 @@ impl Ready {
     }
 }
 
-/// The parameter with which every transaction of a session only reads.
 /// The setting with the position in the log that a replica must have replayed to be read from: any session may set it, and it goes
 /// with its client as other settings do.
 const MIN_LSN: &str = "trunkline.min_lsn";
 /// What is asked instead of `SHOW trunkline.lsn`: all that was answered to the client by now was inserted in front of it.
 const SHOW_POSITION: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text AS \"trunkline.lsn\"";
-const READ_ONLY: &str = "default_transaction_read_only";
 /// A longer request in several pieces goes to the primary.
 const REQUEST_BYTES_MAX: usize = 16_384;

@@ -9,6 +9,7 @@ use config::{Database, SessionAttrs};
 use measure::HostRole;
 use pool::{Event, Failure, FailureKind, ServerKey, Suits};
 use protocol::fault::EndedBy;
+use protocol::vars::READ_ONLY;
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
@@ -284,7 +285,6 @@ fn mismatch(attrs: SessionAttrs) -> &'static str {
 }
 
 const IN_HOT_STANDBY: &str = "in_hot_standby";
-const READ_ONLY: &str = "default_transaction_read_only";
 /// `division_by_zero` and `feature_not_supported` (PostgreSQL, `errcodes.txt`).
 const DIVISION_BY_ZERO: &str = "22012";
 const NOT_SUPPORTED: [u8; 5] = *b"0A000";

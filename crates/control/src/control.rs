@@ -517,7 +517,7 @@ impl<S> Control<S> {
         self.configuration.put_in_force(fresh, &mut self.hands);
         let standing = &self.hands.active.standing;
         self.timed_pauses
-            .keep(|whose| whose.as_ref().map_or(standing.is_paused, |name| standing.paused.contains(name)));
+            .keep(|whose| whose.as_ref().map_or(standing.is_all_paused(), |name| standing.paused().contains(name)));
         self.timed_holds.keep(|whose| whose.as_ref().is_some_and(|name| standing.is_held(name)));
         self.heed_clusters();
         let (now, old, new) = (self.hands.now.time, &old.settings, &self.hands.active.settings);

@@ -514,7 +514,7 @@ fn who_takes_a_pause_back_is_told_and_nothing_stays_paused() {
     };
     let answer = String::from_utf8_lossy(bytes);
     assert!(answer.contains("C57014\0Mcanceling statement due to user request\0"), "{answer:?}");
-    assert!(!active.standing.is_paused);
+    assert!(!active.standing.is_all_paused());
 }
 
 #[test]
@@ -535,7 +535,7 @@ fn a_pause_whose_client_has_gone_stands_and_is_answered_to_nobody() {
     {
         assert!(log.contains(line), "{log}");
     }
-    assert!(!test.standing(0).is_paused);
+    assert!(!test.standing(0).is_all_paused());
 }
 
 #[test]
@@ -842,7 +842,7 @@ fn a_kill_of_all_is_one_of_the_databases_in_use() {
     let [ToWorker::ActiveConfig(active), ToWorker::Order { question, order: Task::Kill(None) }] = &letters[..] else {
         panic!("{letters:?}")
     };
-    assert_eq!(active.standing.paused.iter().map(|name| &**name).collect::<Vec<_>>(), ["d"]);
+    assert_eq!(active.standing.paused().iter().map(|name| &**name).collect::<Vec<_>>(), ["d"]);
     test.obeyed(0, *question, true);
     assert!(test.answer().starts_with("C\0\0\0\tKILL\0"));
 }
@@ -879,7 +879,7 @@ fn a_setting_is_changed_until_the_next_reload() {
     test.says("PAUSE");
     test.says("RELOAD");
     let forces = test.letters(0).into_iter().filter_map(|letter| match letter {
-        ToWorker::ActiveConfig(active) => Some((active.settings.default_pool_size, active.standing.is_paused)),
+        ToWorker::ActiveConfig(active) => Some((active.settings.default_pool_size, active.standing.is_all_paused())),
         _ => None,
     });
     assert_eq!(forces.collect::<Vec<_>>(), [(7, true), (20, true)]);

@@ -94,7 +94,7 @@ fn of_waits(view: &View<'_>) -> Diagnosis {
     if view.is_suspended {
         return say(Cause::Suspended, "All databases are suspended (SUSPEND): RESUME ends that.".to_owned());
     }
-    if view.standing.is_paused {
+    if view.standing.is_all_paused() {
         return say(Cause::Paused, "All databases are paused (PAUSE): RESUME ends that.".to_owned());
     }
     let rows: Vec<&WaitRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.waits).collect();

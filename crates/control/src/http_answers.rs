@@ -121,7 +121,7 @@ impl<S> Control<S> {
             Some(Shutdown::WaitForServers) => Some("going down when all servers have been given back"),
             Some(Shutdown::WaitForClients) => Some("going down when all clients have gone"),
             None if view.is_suspended => Some("suspended"),
-            None if view.standing.is_paused => Some("paused"),
+            None if view.standing.is_all_paused() => Some("paused"),
             None => None,
         };
         if let Some(why) = why {
@@ -131,7 +131,7 @@ impl<S> Control<S> {
         let Some(entry) = view.settings.database(name) else {
             return Some((404, format!("there is no database \"{name}\"")));
         };
-        if view.standing.disabled.contains(name) {
+        if view.standing.disabled().contains(name) {
             return Some((503, format!("database \"{name}\" is disabled")));
         }
         if view.standing.pauses(name) {

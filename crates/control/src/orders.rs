@@ -45,7 +45,7 @@ impl<S> Control<S> {
             order,
             Order::Pause(_) | Order::Kill(_) | Order::Suspend | Order::Hold(_) | Order::Switchover { .. }
         );
-        if is_mode_checked && (self.hands.active.standing.is_paused || self.is_suspended) {
+        if is_mode_checked && (self.hands.active.standing.is_all_paused() || self.is_suspended) {
             return Err(Refusal::new("already suspended/paused"));
         }
         if matches!(order, Order::Suspend | Order::Takeover(_)) && self.holds_somebody() {
@@ -128,12 +128,12 @@ impl<S> Control<S> {
             Order::Trace(trace) => self.begin_trace(asker, trace)?,
             Order::Disable(ref name) => {
                 self.find(&Some(Arc::clone(name)), "disable")?;
-                self.change_standing(|standing| drop(standing.disabled.replace(Arc::clone(name))));
+                self.change_standing(|standing| standing.disable(name));
                 self.done(asker, &order);
             }
             Order::Enable(ref name) => {
                 self.find(&Some(Arc::clone(name)), "enable")?;
-                self.change_standing(|standing| drop(standing.disabled.take(name)));
+                self.change_standing(|standing| standing.enable(name));
                 self.done(asker, &order);
             }
         }
@@ -163,7 +163,7 @@ impl<S> Control<S> {
                 self.wake_up("RESUME");
                 return Ok(());
             }
-            None if !standing.is_paused => {
+            None if !standing.is_all_paused() => {
                 let refusal = Refusal::new("pooler is not paused/suspended");
                 return Err(match paused(standing) {
                     Some(paused) => refusal
@@ -172,7 +172,7 @@ impl<S> Control<S> {
                 });
             }
             None => {}
-            Some(name) if standing.paused.contains(name) => {}
+            Some(name) if standing.paused().contains(name) => {}
             Some(name) if **name == *CONSOLE || self.hands.active.settings.databases.contains_key(name) => {
                 return Err(Refusal::new(format!("database {name} is not paused")));
             }
@@ -208,7 +208,7 @@ impl<S> Control<S> {
         if self.shutdown.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
-        if !self.hands.active.standing.paused.is_empty() {
+        if !self.hands.active.standing.paused().is_empty() {
             return Err(suspend_refused(&self.hands.active.standing));
         }
         self.is_suspended = true;
@@ -427,8 +427,8 @@ impl<S> Control<S> {
 
 /// The databases paused by name, for a message; at most `NAMES_MAX` are named.
 fn paused(standing: &Standing) -> Option<String> {
-    let names: Vec<&str> = standing.paused.iter().map(|name| &**name).take(NAMES_MAX).collect();
-    let more = standing.paused.len() - names.len();
+    let names: Vec<&str> = standing.paused().iter().map(|name| &**name).take(NAMES_MAX).collect();
+    let more = standing.paused().len() - names.len();
     (!names.is_empty()).then(|| match more {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),

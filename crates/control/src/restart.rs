@@ -32,12 +32,12 @@ impl<S> Control<S> {
             return Err(Refusal::new("pooler is shutting down"));
         }
         let standing = &self.hands.active.standing;
-        if self.is_suspended || standing.is_paused {
+        if self.is_suspended || standing.is_all_paused() {
             let what = if self.is_suspended { "suspended" } else { "paused" };
             let hint = format!("All databases are {what}: RESUME on the console of the old process ends that.");
             return Err(Refusal::new("already suspended/paused").hinted(hint));
         }
-        if !standing.paused.is_empty() {
+        if !standing.paused().is_empty() {
             return Err(suspend_refused(standing));
         }
         self.handovers.begin(&self.ids, &self.clusters, &self.hands)

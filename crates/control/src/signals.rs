@@ -57,7 +57,7 @@ impl<S> Control<S> {
                 self.hands.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
                 self.go_down(Shutdown::Now);
             }
-            Signal::User1 if self.hands.active.standing.is_paused || self.is_suspended => {
+            Signal::User1 if self.hands.active.standing.is_all_paused() || self.is_suspended => {
                 self.hands.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
             }
             Signal::User1 => {
@@ -71,7 +71,7 @@ impl<S> Control<S> {
                 self.hands.log(Level::Log, format_args!("got SIGUSR2, continuing from SUSPEND"));
                 self.wake_up("SIGUSR2");
             }
-            Signal::User2 if self.hands.active.standing.is_paused => {
+            Signal::User2 if self.hands.active.standing.is_all_paused() => {
                 self.hands.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
                 self.unpause(&None, "SIGUSR2");
             }

@@ -476,11 +476,10 @@ mod tests {
         let mut shut = row(1);
         (shut.remote_pid, shut.at_rest_since, shut.link) = (11, Some(Time::from_secs(5)), None);
         let open = Row { id: 2, remote_pid: 12, database: "open".into(), ..shut.clone() };
-        let database = shut.database.clone();
-        let names = BTreeSet::from([database]);
+        let database = Arc::from(&*shut.database);
         let (mut disabled, mut paused) = (Standing::default(), Standing::default());
-        disabled.disabled.clone_from(&names);
-        paused.paused = names;
+        disabled.disable(&database);
+        paused.pause(&Some(database));
         for standing in [disabled, paused] {
             for (rows, asked) in [(vec![shut.clone()], None), (vec![shut.clone(), open.clone()], Some("open"))] {
                 let mut sweeper = Sweeper::default();

@@ -46,8 +46,8 @@ impl TimedPauses {
 
     /// When a paused database resumes by itself; `None` if it is not paused, or until RESUME.
     pub(crate) fn until(&self, standing: &Standing, database: &str) -> Option<Time> {
-        let own = standing.paused.get(database).map(|name| Some(name.clone()));
-        let all = standing.is_paused.then_some(None);
+        let own = standing.paused().get(database).map(|name| Some(name.clone()));
+        let all = standing.is_all_paused().then_some(None);
         let ends = [own, all].into_iter().flatten().map(|whose| self.0.get(&whose).map(|(until, _)| *until));
         ends.reduce(|one, other| Some(one?.max(other?))).flatten()
     }
@@ -139,7 +139,7 @@ mod tests {
         else {
             panic!("{letters:?}")
         };
-        assert!(!active.standing.is_paused);
+        assert!(!active.standing.is_all_paused());
         let answer = String::from_utf8_lossy(bytes);
         assert!(answer.contains("C57014\0MPAUSE was ended by its time\0"), "{answer:?}");
         for last in ["PAUSE d", "KILL d"] {

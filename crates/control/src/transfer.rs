@@ -285,7 +285,7 @@ impl Hello {
             pid: std::process::id(),
             workers: active.homes.workers(),
             homes: active.homes.assigned().map(|(name, home)| (name.to_string(), home.0)).collect(),
-            disabled: active.standing.disabled.iter().map(|name| name.to_string()).collect(),
+            disabled: active.standing.disabled().iter().map(|name| name.to_string()).collect(),
             clusters,
             stillness_secs_max: u32::try_from(stillness_max.as_secs()).unwrap_or(u32::MAX),
             listen_addresses: Vec::new(),
@@ -299,8 +299,9 @@ impl Hello {
         let homes = self.homes.iter().map(|(name, home)| (Arc::from(&**name), *home));
         let previous = Homes::inherited(self.workers, homes);
         active.homes = Homes::assign(&active.settings, active.homes.workers(), Some(&previous));
-        let disabled = self.disabled.iter().filter(|name| active.settings.database(name).is_some());
-        active.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
+        for name in self.disabled.iter().filter(|name| active.settings.database(name).is_some()) {
+            active.standing.disable(&Arc::from(&**name));
+        }
     }
 
     fn nothing() -> Self {

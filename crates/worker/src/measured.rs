@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Key, Slab, Time};
-use measure::{Division, Histograms, Lives, Phase, Spent, Sums};
+use measure::{Closed, Division, Histograms, Lives, Opened, Phase, Spent, Sums};
 use protocol::vars::Vars;
 use reactor::Io;
 
@@ -21,13 +21,13 @@ use crate::worker::Worker;
 /// Statistics of a pool since it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    pub(crate) sums: Sums,
+    sums: Sums,
     /// Allocated with the first transaction.
-    pub(crate) histograms: Option<Box<Histograms>>,
-    pub(crate) lives: Lives,
+    histograms: Option<Box<Histograms>>,
+    lives: Lives,
     /// Number of its servers closed for clients of each other pool, by that pool's database and user, which are empty
     /// for a pool of another worker.
-    pub(crate) evicted_by: Vec<Evicted>,
+    evicted_by: Vec<Evicted>,
     reads: ReadCounts,
 }
 
@@ -35,6 +35,36 @@ impl Measured {
     /// Those of a pool that had opened and closed servers before.
     pub(crate) fn continued(lives: Lives) -> Self {
         Self { lives, ..Self::default() }
+    }
+
+    /// A server was opened.
+    pub(crate) fn opens(&mut self, why: Opened) {
+        self.lives.opens(why);
+    }
+
+    /// A server was closed.
+    pub(crate) fn closes(&mut self, why: Closed) {
+        self.lives.closes(why);
+    }
+
+    /// The servers that were opened and closed.
+    pub(crate) fn lives(&self) -> Lives {
+        self.lives
+    }
+
+    /// Sums over all transactions.
+    pub(crate) fn sums(&self) -> Sums {
+        self.sums
+    }
+
+    /// How long transactions took; `None` before the first one.
+    pub(crate) fn histograms(&self) -> Option<&Histograms> {
+        self.histograms.as_deref()
+    }
+
+    /// The servers that were closed for clients of other pools.
+    pub(crate) fn evicted_by(&self) -> &[Evicted] {
+        &self.evicted_by
     }
 
     /// A server was closed for clients of this pool.

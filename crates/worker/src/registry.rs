@@ -333,7 +333,7 @@ impl Registry {
     pub(crate) fn remove_pool(&mut self, key: PoolKey) {
         if let Some(place) = self.pools.remove(key) {
             self.pool_keys.remove(&(place.database, place.user));
-            self.former_pools.remember(place.database_name, place.user_name, place.measured.lives);
+            self.former_pools.remember(place.database_name, place.user_name, place.measured.lives());
         }
     }
 

@@ -7,19 +7,50 @@
 use std::time::Duration;
 
 use base::Time;
-use pool::WaitPeriod;
+use pool::{QueueSample, WaitPeriod, WaitReport};
 
 /// The long waits of one pool.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    pub(crate) period: Option<WaitPeriod>,
+    period: Option<WaitPeriod>,
     /// The holders of its servers when most clients waited.
-    pub(crate) holders: Box<str>,
+    holders: Box<str>,
     /// How many of its clients got an error instead of a server, and the last one.
-    pub(crate) failed: Option<(u32, Box<str>)>,
+    failed: Option<(u32, Box<str>)>,
 }
 
 impl Watched {
+    /// Compares the waits as they are now with those seen before, where waits are long from `enough` on. Returns what is to be
+    /// told, and when to look again.
+    pub(crate) fn sample(
+        &mut self,
+        now: Time,
+        enough: Duration,
+        seen: &QueueSample,
+    ) -> (Option<WaitReport>, Option<Time>) {
+        let report = WaitPeriod::sample(&mut self.period, now, enough, seen);
+        let due = match self.period {
+            Some(_) => Some(now + LOOK_AGAIN),
+            None => seen.since.map(|since| since + enough),
+        };
+        (report, due)
+    }
+
+    /// These clients hold the servers while most clients wait.
+    pub(crate) fn held_by(&mut self, holders: &str) {
+        self.holders = holders.into();
+    }
+
+    /// The holders of its servers when most clients waited.
+    pub(crate) fn holders(&self) -> &str {
+        &self.holders
+    }
+
+    /// How many of its clients got an error instead of a server, and the last one.
+    pub(crate) fn failed(&self) -> Option<(u32, &str)> {
+        self.failed.as_ref().map(|(count, why)| (*count, &**why))
+    }
+
     /// A client got an error instead of a server.
     #[cold]
     pub(crate) fn fails(&mut self, why: &str) {
@@ -92,6 +123,8 @@ impl Watch {
     }
 }
 
+/// How often a pool with waiting clients is looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Minimum time between two passes.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(100);
 /// Pools checked in one turn.

@@ -431,7 +431,7 @@ pub(crate) const CATALOG: &[Metric] = &[
         kind: MetricKind::Gauge,
         help: "1 while everything is paused, otherwise 0.",
         labels: &[],
-        samples: |view| vec![Sample::only(f64::from(u8::from(view.standing.is_paused)))],
+        samples: |view| vec![Sample::only(f64::from(u8::from(view.standing.is_all_paused())))],
     },
 ];
 

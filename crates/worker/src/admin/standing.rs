@@ -20,13 +20,13 @@ use crate::worker::Worker;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// PAUSE: no client gets a server.
-    pub is_paused: bool,
+    is_all_paused: bool,
     /// PAUSE of one database, or KILL: no client of these gets a server.
-    pub paused: BTreeSet<Arc<str>>,
+    paused: BTreeSet<Arc<str>>,
     /// Those of `paused` that KILL has paused: their servers are closed because of it.
-    pub killed: BTreeSet<Arc<str>>,
+    killed: BTreeSet<Arc<str>>,
     /// DISABLE: no new client is let in to these databases.
-    pub disabled: BTreeSet<Arc<str>>,
+    disabled: BTreeSet<Arc<str>>,
     /// HOLD: clients of these databases wait.
     held: BTreeSet<Arc<str>>,
     /// Where clients of the primary of a cluster may write, by the name of the cluster.
@@ -42,7 +42,35 @@ impl Standing {
     /// Whether clients of a database get no server.
     #[must_use]
     pub fn pauses(&self, database: &str) -> bool {
-        self.is_paused || self.paused.contains(database)
+        self.is_all_paused || self.paused.contains(database)
+    }
+
+    /// PAUSE without a database: no client gets a server.
+    #[must_use]
+    pub fn is_all_paused(&self) -> bool {
+        self.is_all_paused
+    }
+
+    /// The databases that are paused by themselves, those of KILL among them.
+    #[must_use]
+    pub fn paused(&self) -> &BTreeSet<Arc<str>> {
+        &self.paused
+    }
+
+    /// DISABLE: no new client of this database is let in.
+    pub fn disable(&mut self, name: &Arc<str>) {
+        self.disabled.insert(Arc::clone(name));
+    }
+
+    /// ENABLE: ends a DISABLE.
+    pub fn enable(&mut self, name: &str) {
+        self.disabled.remove(name);
+    }
+
+    /// The databases that are disabled.
+    #[must_use]
+    pub fn disabled(&self) -> &BTreeSet<Arc<str>> {
+        &self.disabled
     }
 
     /// HOLD: clients of this database wait.
@@ -112,7 +140,7 @@ impl Standing {
     pub fn pause(&mut self, whose: &Whose) {
         match whose {
             Some(name) => drop(self.paused.replace(Arc::clone(name))),
-            None => self.is_paused = true,
+            None => self.is_all_paused = true,
         }
     }
 
@@ -123,7 +151,7 @@ impl Standing {
                 self.paused.remove(name);
                 self.killed.remove(name);
             }
-            None => self.is_paused = false,
+            None => self.is_all_paused = false,
         }
     }
 

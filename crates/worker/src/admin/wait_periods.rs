@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use base::Time;
-use pool::{PoolKey, WaitPeriod, WaitReason, WaitReport};
+use pool::{PoolKey, WaitReason, WaitReport};
 use reactor::{Io, Level, Subject};
 
 use crate::reports::ReportKind;
@@ -40,11 +40,7 @@ impl<I: Io> Worker<I> {
             *watched = Watched::default();
             return None;
         };
-        let report = WaitPeriod::sample(&mut watched.period, now, enough, &seen);
-        let due = match watched.period {
-            Some(_) => Some(now + LOOK_AGAIN),
-            None => seen.since.map(|since| since + enough),
-        };
+        let (report, due) = watched.sample(now, enough, &seen);
         if let Some(report) = report {
             self.tell_of_waits(pool, report, seen.why);
         }
@@ -58,9 +54,9 @@ impl<I: Io> Worker<I> {
         let names = (place.database_name.clone(), place.user_name.clone());
         let about = Subject::pool(&place.database_name, &place.user_name);
         if let (WaitReport::Begins { .. } | WaitReport::Worse, Some(told)) = (report, &told) {
-            place.watched.holders = told.holders.clone();
+            place.watched.held_by(&told.holders);
         }
-        let (holders, failed) = (&place.watched.holders, &place.watched.failed);
+        let (holders, failed) = (place.watched.holders(), place.watched.failed());
         match report {
             WaitReport::Worse => {}
             WaitReport::Begins { most, longest, why } => {
@@ -80,7 +76,7 @@ impl<I: Io> Worker<I> {
                 let detail = format!(
                     "after {}, {}{}: {most} {} at most, the longest for {}, mostly because {}{}",
                     shown(lasted),
-                    how_it_ended(failed.as_ref()),
+                    how_it_ended(failed),
                     if is_failing { ", logins at its host still fail" } else { "" },
                     clients(most),
                     shown(longest),
@@ -100,7 +96,7 @@ fn clients(count: u32) -> &'static str {
 }
 
 /// Whether the clients that waited were served, or what they got instead.
-fn how_it_ended(failed: Option<&(u32, Box<str>)>) -> String {
+fn how_it_ended(failed: Option<(u32, &str)>) -> String {
     match failed {
         None => "no client failed".to_owned(),
         Some((1, why)) => format!("1 client failed with \"{why}\""),
@@ -120,7 +116,5 @@ fn shown(time: Duration) -> String {
     format!("{}.{:01} s", time.as_secs(), time.subsec_millis() / 100)
 }
 
-/// How often a pool with waiting clients is looked at.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The pause before the next pools are looked at.
 const NEXT_TURN: Duration = Duration::from_millis(1);

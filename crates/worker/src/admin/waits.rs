@@ -134,20 +134,22 @@ impl<I: Io> Worker<I> {
         }
         let seen = self.pools.snapshot(self.hands.now, key)?;
         let measured = &place.measured;
-        let histograms = measured.histograms.as_ref();
+        let histograms = measured.histograms();
         Some(Box::new(PoolMeasures {
             waits_for: seen.waits_for,
             failure: seen.failure.map(|failure| failure.words().into()),
             limit: if seen.limits.servers_max == 0 { 0 } else { seen.limits.servers_max + seen.limits.reserve_max },
             peak_lent: seen.peak_lent,
             waited: seen.waited,
-            sums: measured.sums,
-            lives: measured.lives,
-            evicted_by: measured.evicted_by.clone(),
+            sums: measured.sums(),
+            lives: measured.lives(),
+            evicted_by: measured.evicted_by().to_vec(),
             reads: measured.reads(),
             wait: histograms.map(|histograms| Box::new(histograms.of(Phase::Waiting))),
             total: histograms.map(|histograms| Box::new(histograms.total.clone())),
-            histograms: histograms.filter(|_| detail == Detail::Histograms).cloned(),
+            histograms: histograms
+                .filter(|_| detail == Detail::Histograms)
+                .map(|histograms| Box::new(histograms.clone())),
         }))
     }
 }

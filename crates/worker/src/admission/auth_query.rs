@@ -57,7 +57,7 @@ impl<I: Io> Worker<I> {
             );
             return Err(Fault::BouncerConfig);
         }
-        if active.standing.disabled.contains(&asked) {
+        if active.standing.disabled().contains(&asked) {
             return Err(Fault::AuthDatabaseDisabled { name: (*asked).into() });
         }
         let sql = own.and_then(|entry| entry.auth_query.clone()).unwrap_or_else(|| (*settings.auth_query).into());

@@ -138,7 +138,7 @@ impl<I: Io> Worker<I> {
         {
             return Err(Fault::ShuttingDown);
         }
-        if self.hands.active.standing.disabled.contains(name) {
+        if self.hands.active.standing.disabled().contains(name) {
             return Err(Fault::DatabaseDisabled { name: name.into() });
         }
         number.map_or(Ok(()), |number| self.room_in(number, &entry))?;

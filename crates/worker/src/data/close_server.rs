@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
         if server.is_counted
             && let Some(place) = self.registry.pool_mut(server.pool)
         {
-            place.measured.lives.closes(cause);
+            place.measured.closes(cause);
         }
         if let Some((timer, _)) = server.timer {
             self.hands.timers.remove(timer);
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
         server.is_counted = true;
         let why = why.unwrap_or(server.opened_for);
         if let Some(place) = self.registry.pool_mut(server.pool) {
-            place.measured.lives.opens(why);
+            place.measured.opens(why);
         }
     }
 

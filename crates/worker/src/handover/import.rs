@@ -422,7 +422,7 @@ impl<I: Io> Worker<I> {
         server.is_counted = true;
         self.servers.insert(key, server);
         if let Some(place) = self.registry.pool_mut(pool) {
-            place.measured.lives.opens(Opened::Restart);
+            place.measured.opens(Opened::Restart);
         }
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) =
             client.and_then(|client| self.clients.get_mut(client))

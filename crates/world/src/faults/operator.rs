@@ -63,8 +63,8 @@ impl Operator {
 /// Returns whether a pause is in force.
 pub(crate) fn stands(standing: &Standing, whose: &Whose) -> bool {
     match whose {
-        Some(name) => standing.paused.contains(name),
-        None => standing.is_paused,
+        Some(name) => standing.paused().contains(name),
+        None => standing.is_all_paused(),
     }
 }
 

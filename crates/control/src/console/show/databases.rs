@@ -61,7 +61,7 @@ pub(super) fn all(view: &View<'_>) -> BTreeMap<Arc<str>, Held> {
         database.functions = row.functions;
     }
     // A database made from `*` may be paused or disabled before any client uses it.
-    for name in view.standing.paused.iter().chain(&view.standing.disabled) {
+    for name in view.standing.paused().iter().chain(view.standing.disabled()) {
         if let Some(entry) = view.settings.database(name) {
             all.entry(Arc::clone(name)).or_insert_with(|| held(&entry));
         }
@@ -94,8 +94,8 @@ fn row(view: &View<'_>, held: &Held) -> Vec<Cell> {
         number(held.servers),
         number(settings.max_db_client_connections(entry).unwrap_or(0)),
         number(held.clients),
-        number(u8::from(view.standing.paused.contains(&entry.name))),
-        number(u8::from(view.standing.disabled.contains(&entry.name))),
+        number(u8::from(view.standing.paused().contains(&entry.name))),
+        number(u8::from(view.standing.disabled().contains(&entry.name))),
         text(held.functions),
         paused_until(view, &entry.name),
     ]

@@ -16,7 +16,7 @@ pub(super) const STATE: Subject = Subject {
 
 /// Databases paused by name are shown by `SHOW DATABASES`.
 fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
-    let is_paused = view.standing.is_paused;
+    let is_paused = view.standing.is_all_paused();
     let is_suspended = view.is_suspended;
     let is_active = !is_paused && !is_suspended;
     let states = [("active", is_active), ("paused", is_paused), ("suspended", is_suspended)];

@@ -11,11 +11,16 @@ use crate::state::{Kind, PinRules, Policy, Unseen};
 
 /// A batch that runs one statement: prepared without a name by the batch itself, or earlier under this name.
 fn batch(text: Option<&str>, name: &str, is_described: bool) -> Vec<u8> {
+    batch_with(text, name, is_described, "1")
+}
+
+/// Such a batch with this value.
+fn batch_with(text: Option<&str>, name: &str, is_described: bool, value: &str) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(text) = text {
         write::parse(&mut out, b"", text, std::iter::empty());
     }
-    write::bind(&mut out, name, [Some("1")].into_iter());
+    write::bind(&mut out, name, [Some(value)].into_iter());
     if is_described {
         write::message(&mut out, frontend::DESCRIBE, |out| out.extend_from_slice(b"P\0"));
     }
@@ -41,7 +46,9 @@ fn request(pick: u8, text: usize) -> Vec<u8> {
         // Some texts come often.
         0 | 1 => return batch(Some(TEXTS[1 + usize::from(pick)]), "", true),
         2 | 3 => return batch(Some(text), "", pick == 2),
-        4..=11 => return batch(None, if pick < 6 { "b" } else { "a" }, pick != 7),
+        // More than is copied behind another name.
+        4 => return batch_with(None, "a", true, &"1".repeat(COPIED_BYTES_MAX + text.len())),
+        5..=11 => return batch(None, if pick < 6 { "b" } else { "a" }, pick != 7),
         12..=17 => {
             write::parse(&mut out, if pick == 12 { b"b" } else { b"a" }, text, std::iter::empty());
             if pick < 17 {
@@ -120,6 +127,7 @@ fn a_batch_of_one_statement_is_taken_at_once() {
         (batch(Some("insert into t values ($1)"), "", false), true),
         (batch(None, "a", true), true),
         (batch(None, "a", false), true),
+        (batch_with(None, "a", true, &"1".repeat(COPIED_BYTES_MAX)), true),
         (batch(None, "b", true), false),
         (batch(None, "", true), false),
         (batch(Some("select 1"), "a", true), false),

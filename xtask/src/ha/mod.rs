@@ -116,19 +116,24 @@ fn outside(house: &House, order: &Order) -> Result<(), String> {
         }
         (Order::Up, None) => {
             setup::run(&[Purpose::Lab])?;
-            namespaces.up(&build(house)?)
+            namespaces.up(&program(house)?)
         }
         (Order::Set(set), Some(standing)) => namespaces.join(standing, &set.words()),
         (Order::Set(set), None) => {
             setup::run(&[Purpose::Lab])?;
-            namespaces.alone(&build(house)?, &set.words())
+            namespaces.alone(&program(house)?, &set.words())
         }
     }
 }
 
-fn build(house: &House) -> Result<PathBuf, String> {
-    house.cargo(["build", "--profile", "demo", "--package", "trunkline"])?;
-    Ok(house.target().join("demo").join("trunkline"))
+/// The program that the variable names, else that of this project, built as `make demo` does.
+fn program(house: &House) -> Result<PathBuf, String> {
+    let Some(given) = std::env::var_os(namespaces::TRUNKLINE) else {
+        return house.build_demo();
+    };
+    let path = std::path::absolute(&given).map_err(|error| error.to_string())?;
+    let is_there = path.is_file();
+    is_there.then_some(path).ok_or(format!("{} names {}, which is not a file", namespaces::TRUNKLINE, given.display()))
 }
 
 /// In the namespaces of the lab.
@@ -214,4 +219,6 @@ usage: cargo xtask ha [ORDER]
   run CASE...    these cases once, for example 6a 3
   up             build the lab and leave it running; `short`, `full` and `run` use it then
   status         the members, as Patroni sees them
-  down           end the lab, whoever started it";
+  down           end the lab, whoever started it
+
+TRUNKLINE_BIN names the program to measure; without it this project's is built, as `make demo` does.";

@@ -365,11 +365,13 @@ impl Agents {
         store.chain(self.agents.iter().filter_map(|agent| agent.view.as_ref()).flat_map(|(_, members)| members))
     }
 
-    /// An agent that has answered lately, rather than one that has not.
-    pub(crate) fn best(&self) -> Option<usize> {
+    /// An agent that has answered lately, rather than one that has not; of these the one beside the member at this host and port.
+    /// A switchover that is ordered there begins at once; one that is ordered elsewhere, when the primary's Patroni looks again, after up
+    /// to `loop_wait`.
+    pub(crate) fn best_beside(&self, member: &str) -> Option<usize> {
         (0..self.agents.len()).max_by_key(|place| {
             let agent = &self.agents[*place];
-            (agent.error.is_none(), agent.answered.map(|(asked, _)| asked))
+            (agent.error.is_none(), self.member_of(*place) == Some(member), agent.answered.map(|(asked, _)| asked))
         })
     }
 
@@ -465,7 +467,8 @@ mod tests {
         assert_eq!(agents.member_of(2), Some("c:5432"));
         assert_eq!(agents.name_of("b:5432").map(|name| &**name), Some("b"));
         assert_eq!(agents.place_of("b"), Some("b:5432"));
-        assert_ne!(agents.best(), Some(0));
+        assert_ne!(agents.best_beside("a:5432"), Some(0), "it does not answer");
+        assert_eq!(agents.best_beside("b:5432"), Some(1));
     }
 
     #[test]

@@ -481,7 +481,7 @@ impl Cluster {
                 Move::AskAgain => self.hurry(now + SOON),
                 Move::AskAgents => {
                     let name = |place: usize| self.agents.name_of(self.members[place].name()).cloned();
-                    match (self.agents.best(), name(from), name(to)) {
+                    match (self.agents.best_beside(self.members[from].name()), name(from), name(to)) {
                         (Some(agent), Some(from), Some(to)) => out.push(Command::AskSwitchover { agent, from, to }),
                         _ => next = Some(Move::Over(Err("Patroni does not know the members".to_owned()))),
                     }

@@ -609,7 +609,7 @@ fn a_switchover_with_agents_holds_clients_until_the_target_is_the_primary() {
     assert_eq!((play.said(), play.state()), (Vec::new(), State::Hold), "b has replayed 500 of 900 bytes");
     play.answers[1] = replica(1, 900);
     play.passes(100);
-    assert_eq!(play.said(), ["AskSwitchover { agent: 2, from: \"node-a\", to: \"node-b\" }"]);
+    assert_eq!(play.said(), ["AskSwitchover { agent: 0, from: \"node-a\", to: \"node-b\" }"]);
     play.answers[0] = refused();
     play.passes(1_000);
     play.answers[1] = primary(2, 950);
@@ -621,6 +621,23 @@ fn a_switchover_with_agents_holds_clients_until_the_target_is_the_primary() {
     assert!(said[3].starts_with("done: ") && said[4] == only("b"), "{said:?}");
     play.happens(Event::HandedOver(Ok(())));
     assert!(play.said().is_empty(), "the answer of Patroni comes later, which is of no use any more");
+}
+
+#[test]
+fn another_agent_is_asked_to_switch_over_where_that_of_the_primary_is_silent() {
+    let mut play = Play::steady(true);
+    play.views[0] = Err("connection refused".into());
+    play.passes(1_500);
+    play.said();
+    play.happens(Event::Switchover(None));
+    play.happens(Event::Checkpointed(Ok(())));
+    play.happens(Event::Drained);
+    play.answers[1] = replica(1, 500);
+    play.passes(500);
+    let said = play.said();
+    let asked =
+        |agent: usize| said.contains(&format!("AskSwitchover {{ agent: {agent}, from: \"node-a\", to: \"node-b\" }}"));
+    assert!(asked(1) || asked(2), "{said:?}");
 }
 
 #[test]

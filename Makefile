@@ -52,7 +52,7 @@ world: ## simulated days out of seeds (SEEDS=100000, or ARGS="--seed 17", ARGS="
 bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minutes)
 	cargo xtask bench $(if $(QUICK),--quick) $(ARGS)
 
-ha: ## a Patroni cluster of three nodes, four ways to reach it, and failures; 20 minutes (ARGS="full", "run 6a 3", "up")
+ha: ## a Patroni cluster of three nodes, four ways to reach it, and failures; 20 minutes (ARGS="full", "run 6a 3", "mock", "up")
 	cargo xtask ha $(ARGS)
 
 cost: ## count what a transaction costs; fails when the table in docs/reference/cost.md says less (ARGS=--write)

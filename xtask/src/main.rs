@@ -86,7 +86,7 @@ usage: cargo xtask CHORE
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   hostile [ARGUMENTS]       build, then attacks, and what a bystander in another database notices of them (--only NAME, --pgbouncer, --list)
   bench [ARGUMENTS]         build, then compare with PgBouncer (--help tells more)
-  ha [ORDER]                a Patroni cluster, four paths to it, and failures (up, down, status, run CASE..., short, full)
+  ha [ORDER]                a Patroni cluster, four paths to it, and failures (up, down, status, run CASE..., short, full, mock)
   cost [--check|--write]    build, then count what a transaction costs; fails when the table says less (docs/reference/cost.md);
                             `--only NAME` counts the rows with that in their names, `--brief` the basic ones and a habit of each kind (minutes)
   differential [ARGUMENTS]  build, then play random programs directly and through the pooler (--help tells more)

@@ -4,20 +4,37 @@
 //! on that; all four paths see the same fault.
 //! Not here: what is done (`cases`), and how it is counted (`ledger`).
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::cases::{Act, Case, Who};
-use super::lab::Lab;
+use serde_json::{Value, json};
+
+use super::cases::{Act, Case, Company, Who};
+use super::company::{Companion, LongTransactions, Subscriber};
+use super::lab::{FOLDER, Lab, call};
 use super::ledger::{Ledger, Measured};
-use super::node::Node;
-use super::paths;
+use super::node::{self, Node};
 use super::patroni::{self, Etcd};
+use super::{paths, quota};
 
 /// Runs a case once.
 pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
+    let outcome = measure(lab, case);
+    // However it ended: the next case begins with enough time.
+    let lifted = quotas().into_iter().try_for_each(|name| quota::lift(&name));
+    let measured = outcome?;
+    lifted?;
+    if measured.etcd_changed && !case.touches_etcd() {
+        return Err("etcd changed its leader, and the fault does not touch it".into());
+    }
+    Ok(measured)
+}
+
+fn measure(lab: &Lab, case: &Case) -> Result<Measured, String> {
     let primary = lab.heal()?;
+    configure(lab, case)?;
     let etcd = patroni::etcd();
     let cast = Cast::read(primary, &etcd);
     for act in case.before {
@@ -27,9 +44,17 @@ pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
         lab.settle(&[cast.node(Who::Standby), cast.node(Who::Other)])?;
     }
     lab.reach_by_all_paths()?;
+    if case.acts.iter().any(|(_, act)| matches!(act, Act::Crowd(_))) {
+        pgbench(lab, primary, &["-i", "-q", "-s", "5"])?.wait().map_err(|why| why.to_string())?;
+    }
+    let companion = match case.company {
+        Company::None => Companion::None,
+        Company::LongTransactions => Companion::LongTransactions(LongTransactions::open(lab)?),
+        Company::Subscriber => Companion::Subscriber(Subscriber::begin(lab)?),
+    };
     let steady = STEADY + phase();
     let begun = Instant::now();
-    let mut ledger = Ledger::start(lab, steady + Duration::from_secs(case.seconds))?;
+    let mut ledger = Ledger::start(lab, steady + Duration::from_secs(case.seconds), primary, &companion.readers())?;
     ledger.wait_until(lab, begun + steady)?;
     let fault = Instant::now();
     for (ms, act) in case.acts {
@@ -37,11 +62,35 @@ pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
         cast.act(lab, *act)?;
     }
     let mut measured = ledger.finish(lab)?;
+    measured.notes.extend(companion.tell(lab)?);
+    if case.acts.iter().any(|(_, act)| matches!(act, Act::Throttle(_) | Act::Crowd(_))) {
+        measured.notes.push(measured.latency());
+    }
     let has_changed =
         |after: &Etcd| etcd.iter().any(|before| before.node == after.node && before.changes != after.changes);
     measured.etcd_changed = patroni::etcd().iter().any(has_changed);
     measured.load = load_average();
     Ok(measured)
+}
+
+/// Gives Patroni the settings of the case, and takes those of the case before away.
+fn configure(lab: &Lab, case: &Case) -> Result<(), String> {
+    let mut settings =
+        json!({"synchronous_mode": null, "failsafe_mode": null, "primary_start_timeout": null, "slots": null});
+    let own: Value = serde_json::from_str(case.settings).unwrap_or_default();
+    for (name, value) in own.as_object().into_iter().flatten() {
+        settings[name] = value.clone();
+    }
+    patroni::configure(&settings)?;
+    let until = Instant::now() + LOOP_WAIT * 6;
+    // The others take effect within `loop_wait`, which writers write before the fault.
+    while case.is_synchronous() && !patroni::members().iter().any(|member| member.is_synchronous) {
+        if Instant::now() > until {
+            return Err("no standby is synchronous".into());
+        }
+        lab.wait(Duration::from_millis(300))?;
+    }
+    Ok(())
 }
 
 /// Which node has which role when the case begins.
@@ -97,6 +146,12 @@ impl Cast {
                 });
                 Ok(())
             }
+            Act::Schedule => {
+                let at = call("date", &["-u", "-d", "+10 seconds", "+%FT%T+00:00"])?;
+                let answer = patroni::schedule(self.primary, self.standbys[0], at.trim());
+                eprintln!("  Patroni: {}", answer.ok_or("Patroni takes no schedule")?.trim());
+                Ok(())
+            }
             Act::KillPostmaster(who) => self.node(who).kill_postmaster(),
             Act::KillPatroni(who) => self.node(who).kill_patroni(),
             Act::PowerOff(who) => self.node(who).power_off(),
@@ -105,8 +160,59 @@ impl Cast {
             Act::Plug(who) => self.node(who).link("up"),
             Act::Mute(who) => self.node(who).hear_clients(false),
             Act::Unmute(who) => self.node(who).hear_clients(true),
+            Act::CutEtcd(who) => self.node(who).etcd_link("down"),
+            Act::JoinEtcd(who) => self.node(who).etcd_link("up"),
+            Act::KillEtcd => Node::ALL.into_iter().try_for_each(Node::kill_etcd),
+            Act::StartEtcd => Node::ALL.into_iter().try_for_each(|node| node.start_etcd(lab)),
+            Act::Throttle(who) => {
+                let node = self.node(who);
+                for number in 0..BUSY {
+                    node.start(lab, &format!("busy-{number}"), &busy())?;
+                }
+                // `nsenter` is none of the node's until it has entered.
+                node::wait_until("busy processes", || node.find(is_busy).len() >= BUSY)?;
+                quota::limit(&node.name(), QUOTA_PERCENT, &node.everything())
+            }
+            Act::ThrottleProxies => {
+                for number in 0..BUSY {
+                    let mut command = Command::new("sh");
+                    command.args(["-c", BUSY_LOOP]);
+                    node::spawn(command, &Path::new(FOLDER).join(format!("busy-{number}.log")))?;
+                }
+                quota::limit(PROXIES, QUOTA_PERCENT, &[Lab::proxies(), Lab::own(is_busy)].concat())
+            }
+            Act::Unthrottle => {
+                let all: Vec<_> = Node::ALL.into_iter().flat_map(|node| node.find(is_busy)).collect();
+                node::kill_all("busy process", &[all, Lab::own(is_busy)].concat())?;
+                quotas().into_iter().try_for_each(|name| quota::lift(&name))
+            }
+            Act::Crowd(seconds) => {
+                pgbench(lab, self.primary, &["-c", "10", "-n", "-T", &seconds.to_string()]).map(drop)
+            }
         }
     }
+}
+
+/// Starts pgbench at a node.
+fn pgbench(lab: &Lab, node: Node, words: &[&str]) -> Result<Child, String> {
+    let mut command = lab.trial().command(&lab.trial().programs.path("pgbench"));
+    command.args(["-h", &node.address(), "-U", "postgres"]).args(words).arg("lab");
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map_err(|why| format!("cannot start pgbench: {why}"))
+}
+
+/// A process that never waits.
+fn busy() -> [String; 3] {
+    ["sh", "-c", BUSY_LOOP].map(str::to_owned)
+}
+
+fn is_busy(words: &[String]) -> bool {
+    words.iter().any(|word| word == BUSY_LOOP)
+}
+
+/// The names of all quotas that a case can set.
+fn quotas() -> Vec<String> {
+    Node::ALL.into_iter().map(Node::name).chain([PROXIES.to_owned()]).collect()
 }
 
 /// A random time below `loop_wait`.
@@ -123,6 +229,17 @@ fn load_average() -> f64 {
 
 /// How long writers write before the fault.
 const STEADY: Duration = Duration::from_secs(8);
+
+const BUSY_LOOP: &str = "while :; do :; done";
+
+/// How many busy processes want the quota as well.
+const BUSY: usize = 10;
+
+/// Of one processor.
+const QUOTA_PERCENT: u32 = 20;
+
+/// The quota of HAProxy, PgBouncer and Trunkline.
+const PROXIES: &str = "proxies";
 
 /// Patroni's `loop_wait`.
 const LOOP_WAIT: Duration = Duration::from_secs(5);

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use nix::unistd::Pid;
 use ops::trial::{SystemUser, Trial};
 
-use super::node::{self, Node, SWITCH};
+use super::node::{self, ETCD_SWITCH, Node, SWITCH};
 use super::paths::{self, HERE};
 use super::patroni;
 
@@ -27,9 +28,11 @@ impl Lab {
         }
         fs::copy(trunkline, Self::trunkline()).map_err(|error| format!("cannot copy Trunkline: {error}"))?;
         call("ip", &["link", "set", "lo", "up"])?;
-        call("ip", &["link", "add", SWITCH, "type", "bridge"])?;
-        call("ip", &["link", "set", SWITCH, "up"])?;
-        call("ip", &["addr", "add", &format!("{HERE}/24"), "dev", SWITCH])?;
+        for (switch, address) in [(SWITCH, HERE), (ETCD_SWITCH, paths::HERE_OF_ETCD)] {
+            call("ip", &["link", "add", switch, "type", "bridge"])?;
+            call("ip", &["link", "set", switch, "up"])?;
+            call("ip", &["addr", "add", &format!("{address}/24"), "dev", switch])?;
+        }
         let lab = Self::join()?;
         eprintln!("three nodes begin");
         let leader = lab.heal()?;
@@ -50,16 +53,28 @@ impl Lab {
         self.settle(&Node::ALL)
     }
 
-    /// Waits until these nodes follow a leader, and returns it.
+    /// Waits until these nodes follow a leader, and returns it. One that Patroni does not bring back is copied anew.
     pub(super) fn settle(&self, nodes: &[Node]) -> Result<Node, String> {
-        let until = Instant::now() + SETTLING_MAX;
+        let begun = Instant::now();
+        let mut copied: Vec<Node> = Vec::new();
         loop {
             let members = patroni::members();
             if let Some(leader) = patroni::settled(&members, nodes) {
                 return Ok(leader);
             }
-            if Instant::now() > until {
+            if begun.elapsed() > SETTLING_MAX {
                 return Err(format!("the cluster does not settle: {members:?}"));
+            }
+            if begun.elapsed() > SETTLING_ALONE {
+                for node in patroni::strays(&members, nodes)
+                    .into_iter()
+                    .filter(|node| !copied.contains(node))
+                    .collect::<Vec<_>>()
+                {
+                    eprintln!("  {} does not follow; it is copied anew", node.name());
+                    patroni::reinitialize(node);
+                    copied.push(node);
+                }
             }
             self.wait(Duration::from_millis(300))?;
         }
@@ -152,6 +167,19 @@ impl Lab {
         }
     }
 
+    /// HAProxy, PgBouncer and Trunkline.
+    pub(super) fn proxies() -> Vec<Pid> {
+        let files = ["haproxy.cfg", "pgbouncer.ini", "trunkline.ini"];
+        Self::own(|words| words.last().is_some_and(|word| files.contains(&word.as_str())))
+    }
+
+    /// The processes beside the nodes whose arguments are wanted.
+    pub(super) fn own(is_wanted: impl Fn(&[String]) -> bool) -> Vec<Pid> {
+        let of_nodes: Vec<Pid> = Node::ALL.into_iter().flat_map(Node::everything).collect();
+        let all = node::processes().filter(|pid| !of_nodes.contains(pid));
+        all.filter(|pid| node::arguments_of(*pid).is_some_and(|words| is_wanted(&words))).collect()
+    }
+
     fn start_proxies(&self) -> Result<(), String> {
         let folder = Path::new(FOLDER);
         let user = self.user().name();
@@ -184,5 +212,8 @@ pub(super) fn call(program: &str, arguments: &[&str]) -> Result<String, String> 
 /// The folder of the lab, in memory.
 pub(super) const FOLDER: &str = "/run/trunkline-ha";
 
-/// A standby that has to be copied anew needs the most; the lease of a leader that has gone, 20 s.
+/// The lease of a leader that has gone lasts for 20 s; a rewind, or Patroni's own copy, takes some more.
+const SETTLING_ALONE: Duration = Duration::from_secs(60);
+
+/// All this time and a copy.
 const SETTLING_MAX: Duration = Duration::from_secs(180);

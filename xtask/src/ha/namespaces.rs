@@ -2,7 +2,8 @@
 //!
 //! Always true: every process, link and file of the lab is in PID, network and mount namespaces that end with the lab's
 //! first process, so nothing is left behind, however it ends. In the lab no other process of the machine is visible, so
-//! none can be hit. All that is outside is the folder `ha` in the target folder: a record of the lab, and logs.
+//! none can be hit. All that is outside is the folder `ha` in the target folder: a record of the lab, and logs; and, while
+//! a case wants processors to be short, a control group, which whoever has started the lab removes.
 //! Not here: what is in the lab (`lab`).
 
 use std::fs::{self, File};
@@ -17,8 +18,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use ops::trial::{Interrupt, children_of};
 
-use super::INSIDE;
 use super::lab::FOLDER;
+use super::{INSIDE, quota};
 use crate::house::House;
 
 /// Why there can be no lab on this machine; `None` if there can.
@@ -116,6 +117,7 @@ impl Namespaces {
                 thread::sleep(PAUSE);
             }
         }
+        quota::remove_all();
         let _ = fs::remove_file(self.record());
         println!("the lab is down");
         Ok(())
@@ -175,6 +177,7 @@ fn attend(mut command: Command) -> Result<(), String> {
             break end(&mut child)?;
         }
     };
+    quota::remove_all();
     status.success().then_some(()).ok_or("ha: failed".into())
 }
 

@@ -59,6 +59,11 @@ impl Path {
     }
 }
 
+/// The connection string to one node, past all that finds the primary.
+pub(super) fn directly(node: Node) -> String {
+    format!("host={} user=postgres dbname=lab connect_timeout=2", node.address())
+}
+
 /// The connection string of path D's console.
 pub(super) fn console() -> String {
     format!("host={HERE} port={TRUNKLINE} user=postgres")
@@ -74,6 +79,7 @@ pub(super) fn trunkline(user: &str) -> String {
          [databases]\n\
          lab = cluster=main user=postgres\n\
          lab_ro = cluster=main role=replica dbname=lab user=postgres\n\
+         lab_long = cluster=main dbname=lab user=postgres pool_size={LONG}\n\
          [pgbouncer]\n\
          listen_addr = {HERE}\n\
          listen_port = {TRUNKLINE}\n\
@@ -85,6 +91,14 @@ pub(super) fn trunkline(user: &str) -> String {
          user = {user}\n"
     )
 }
+
+/// The connection string, by path D, of transactions that stay open, which get servers of their own.
+pub(super) fn long() -> String {
+    format!("host={HERE} port={TRUNKLINE} user=postgres dbname=lab_long connect_timeout=5")
+}
+
+/// How many transactions stay open.
+pub(super) const LONG: usize = 50;
 
 /// Path C: PgBouncer with one host, HAProxy. It has the same time for a client to wait; its default is twice that.
 pub(super) fn pgbouncer(user: &str) -> String {
@@ -125,6 +139,9 @@ pub(super) fn haproxy() -> String {
 
 /// The address of clients, poolers and HAProxy.
 pub(super) const HERE: &str = "10.77.0.100";
+
+/// Our address in the network of etcd, to read who leads it.
+pub(super) const HERE_OF_ETCD: &str = "10.78.0.100";
 
 const HAPROXY: u16 = 5000;
 const HAPROXY_STANDBYS: u16 = 5001;

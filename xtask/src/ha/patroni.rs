@@ -15,6 +15,8 @@ use super::node::Node;
 pub(super) struct Member {
     pub(super) node: Node,
     pub(super) is_leader: bool,
+    /// Whether commits wait for it.
+    pub(super) is_synchronous: bool,
     /// "running"; of a standby since Patroni 3.0.4 "streaming".
     pub(super) state: String,
     pub(super) timeline: Option<u64>,
@@ -24,7 +26,7 @@ pub(super) struct Member {
 
 /// The members of the cluster, as the first node sees them that answers.
 pub(super) fn members() -> Vec<Member> {
-    let answer = Node::ALL.into_iter().find_map(|node| call(node, 8008, "GET", "/cluster", ""));
+    let answer = Node::ALL.into_iter().find_map(|node| call(&node.address(), 8008, "GET", "/cluster", ""));
     answer.and_then(|text| serde_json::from_str(&text).ok()).map(|cluster| read(&cluster)).unwrap_or_default()
 }
 
@@ -34,6 +36,7 @@ fn read(cluster: &Value) -> Vec<Member> {
         Some(Member {
             node: Node::named(member["name"].as_str()?)?,
             is_leader: member["role"] == "leader",
+            is_synchronous: member["role"] == "sync_standby",
             state: member["state"].as_str()?.to_owned(),
             timeline: member["timeline"].as_u64(),
             lag_bytes: member["lag"].as_u64(),
@@ -45,19 +48,50 @@ fn read(cluster: &Value) -> Vec<Member> {
 /// The leader, if it runs, and all of these nodes follow it closely.
 pub(super) fn settled(members: &[Member], wanted: &[Node]) -> Option<Node> {
     let leader = members.iter().find(|member| member.is_leader && member.state == "running")?;
+    let following = following(members, leader);
+    wanted.iter().all(|node| following.contains(node)).then_some(leader.node)
+}
+
+/// Those of these nodes that do not follow the leader closely; none if none runs.
+pub(super) fn strays(members: &[Member], wanted: &[Node]) -> Vec<Node> {
+    let Some(leader) = members.iter().find(|member| member.is_leader && member.state == "running") else {
+        return Vec::new();
+    };
+    let following = following(members, leader);
+    wanted.iter().copied().filter(|node| !following.contains(node)).collect()
+}
+
+fn following(members: &[Member], leader: &Member) -> Vec<Node> {
     let follows = |member: &&Member| {
         ["running", "streaming"].contains(&member.state.as_str())
             && member.timeline == leader.timeline
             && (member.is_leader || member.lag_bytes.is_some_and(|lag| lag < CLOSE_BYTES))
     };
-    let following: Vec<Node> = members.iter().filter(follows).map(|member| member.node).collect();
-    wanted.iter().all(|node| following.contains(node)).then_some(leader.node)
+    members.iter().filter(follows).map(|member| member.node).collect()
 }
 
 /// Asks for a planned switchover. The answer comes when it is over.
 pub(super) fn switch_over(leader: Node, candidate: Node) -> Option<String> {
     let order = json!({"leader": leader.name(), "candidate": candidate.name()});
-    call(leader, 8008, "POST", "/switchover", &order.to_string())
+    call(&leader.address(), 8008, "POST", "/switchover", &order.to_string())
+}
+
+/// Asks for a planned switchover at a time, as `2026-11-30T07:00:00+00:00`.
+pub(super) fn schedule(leader: Node, candidate: Node, at: &str) -> Option<String> {
+    let order = json!({"leader": leader.name(), "candidate": candidate.name(), "scheduled_at": at});
+    call(&leader.address(), 8008, "POST", "/switchover", &order.to_string())
+}
+
+/// Copies a standby anew.
+pub(super) fn reinitialize(node: Node) -> Option<String> {
+    call(&node.address(), 8008, "POST", "/reinitialize", &json!({"force": true}).to_string())
+}
+
+/// Changes the settings that all members share; `null` removes one. They take effect within `loop_wait`.
+pub(super) fn configure(settings: &Value) -> Result<(), String> {
+    let text = settings.to_string();
+    let answer = Node::ALL.into_iter().find_map(|node| call(&node.address(), 8008, "PATCH", "/config", &text));
+    answer.map(drop).ok_or_else(|| format!("nobody takes the settings {text}"))
 }
 
 /// What a node knows of etcd.
@@ -71,7 +105,7 @@ pub(super) struct Etcd {
 
 /// Of the nodes that answer.
 pub(super) fn etcd() -> Vec<Etcd> {
-    let ask = |node| read_etcd(node, &call(node, 2379, "GET", "/metrics", "")?);
+    let ask = |node| read_etcd(node, &call(&node.etcd_address(), 2379, "GET", "/metrics", "")?);
     Node::ALL.into_iter().filter_map(ask).collect()
 }
 
@@ -84,8 +118,8 @@ fn read_etcd(node: Node, metrics: &str) -> Option<Etcd> {
 }
 
 /// The body of an answer in HTTP/1.0, of which the end of the connection is the end.
-fn call(node: Node, port: u16, method: &str, path: &str, body: &str) -> Option<String> {
-    let address: SocketAddr = format!("{}:{port}", node.address()).parse().ok()?;
+fn call(host: &str, port: u16, method: &str, path: &str, body: &str) -> Option<String> {
+    let address: SocketAddr = format!("{host}:{port}").parse().ok()?;
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(if body.is_empty() { 3 } else { 60 }))).ok()?;
     let length = body.len();
@@ -124,6 +158,8 @@ mod tests {
         assert_eq!(settled(&cluster("running", "2000000"), &[first, second]), None);
         assert_eq!(settled(&cluster("running", "0"), &[first, second, third]), None, "a member is missing");
         assert_eq!(settled(&[], &[first]), None);
+        assert_eq!(strays(&cluster("starting", "0"), &[first, second]), [second]);
+        assert_eq!(strays(&[], &[first]), []);
     }
 
     #[test]

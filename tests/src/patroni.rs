@@ -33,9 +33,18 @@ struct Model {
     silent: Vec<bool>,
     /// Members that are not told.
     unknown: Vec<bool>,
+    /// What interfaces repeat that have stopped to learn: the leader and the timeline.
+    stale: Vec<Option<(Option<usize>, u32)>>,
     /// How often a switchover was asked for.
     asked: u32,
     switch_over: Option<SwitchOver>,
+}
+
+impl Model {
+    /// The leader and the timeline, as an interface knows them.
+    fn seen_by(&self, own: usize) -> (Option<usize>, u32) {
+        self.stale[own].unwrap_or((self.leader, self.timeline))
+    }
 }
 
 /// What a switchover to the member of this name does.
@@ -63,6 +72,7 @@ impl Patroni {
             is_paused: false,
             silent: vec![false; ports.len()],
             unknown: vec![false; ports.len()],
+            stale: vec![None; ports.len()],
             asked: 0,
             switch_over: None,
         };
@@ -114,6 +124,12 @@ impl Patroni {
         self.model().silent[member] = is_silent;
     }
 
+    /// The interface of a member repeats from now on what is true now.
+    pub fn stops_to_learn(&self, member: usize) {
+        let mut model = self.model();
+        model.stale[member] = Some((model.leader, model.timeline));
+    }
+
     /// What a switchover does; if it succeeds, the target leads.
     pub fn on_switchover(&self, act: impl FnMut(&str) -> Result<(), String> + Send + 'static) {
         self.model().switch_over = Some(Box::new(act));
@@ -138,8 +154,8 @@ fn serve(mut stream: TcpStream, own: usize, model: &Mutex<Model>) {
     // Patroni closes a connection after its answer.
     if let Some((line, body)) = read(&mut stream).filter(|_| !lock(model).silent[own]) {
         let (status, answer) = match line.rsplit_once(' ').map_or("", |(request, _)| request) {
-            "GET /leader" => (if lock(model).leader == Some(own) { 200 } else { 503 }, "{}".to_owned()),
-            "GET /cluster" => (200, view(&lock(model)).to_string()),
+            "GET /leader" => (if lock(model).seen_by(own).0 == Some(own) { 200 } else { 503 }, "{}".to_owned()),
+            "GET /cluster" => (200, view(&lock(model), own).to_string()),
             "GET /config" => {
                 let model = lock(model);
                 let answer = json!({ "ttl": model.ttl, "loop_wait": model.loop_wait, "pause": model.is_paused });
@@ -153,12 +169,13 @@ fn serve(mut stream: TcpStream, own: usize, model: &Mutex<Model>) {
     }
 }
 
-fn view(model: &Model) -> Value {
+fn view(model: &Model, own: usize) -> Value {
+    let (leader, timeline) = model.seen_by(own);
     let member = |(place, (name, port, agent)): (usize, &(String, u16, u16))| {
-        let role = if model.leader == Some(place) { "leader" } else { "replica" };
+        let role = if leader == Some(place) { "leader" } else { "replica" };
         let state = if role == "leader" { "running" } else { "streaming" };
         let api_url = format!("http://127.0.0.1:{agent}/patroni");
-        let (host, timeline) = ("127.0.0.1", model.timeline);
+        let host = "127.0.0.1";
         json!({ "name": name, "role": role, "state": state, "api_url": api_url, "host": host, "port": port, "timeline": timeline })
     };
     let known = model.members.iter().enumerate().filter(|(place, _)| !model.unknown[*place]);

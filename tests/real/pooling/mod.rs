@@ -17,5 +17,6 @@ pub(crate) mod remembered;
 pub(crate) mod replicas;
 pub(crate) mod roles;
 pub(crate) mod switchovers;
+pub(crate) mod testimony;
 pub(crate) mod timeouts;
 pub(crate) mod traffic;

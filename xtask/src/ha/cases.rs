@@ -428,8 +428,8 @@ pub(super) const CASES: [Case; 28] = [
 
 /// What else is in the test plan, and why it is not run here.
 pub(super) const ABSENT: [(&str, &str); 4] = [
-    ("9", "false answers of a member: needs no cluster; a made-up Patroni in the mock set"),
-    ("10", "five changes of the primary in 60 s: a made-up Patroni in the mock set"),
+    ("9", "false answers of a member: needs no cluster; the mock set has it"),
+    ("10", "five changes of the primary in 60 s: the mock set has it"),
     ("source profile", "`ttl` 30 s, `loop_wait` 10 s: only the shortest times of Patroni are measured"),
     ("supervisor", "a substitute for a watchdog beside each node: only the harder variant without it is measured"),
 ];

@@ -71,6 +71,8 @@ const PLAYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("4", &["pooling::clusters::writes_stop_before_the_lease_of_the_primary_has_run_out"]),
+    ("9", &["pooling::testimony::agents_that_say_what_is_not_so_lead_nobody_to_a_standby"]),
+    ("10", &["pooling::testimony::a_primary_that_changes_all_the_time_is_followed_each_time"]),
     ("7-b", &["pooling::cluster_replication::a_subscriber_follows_the_primary_through_switchovers"]),
 ];
 

@@ -43,6 +43,8 @@ pub struct Cluster {
     /// Members that accept writes without being the primary, of which that has been told.
     pub(crate) told_fenced: BTreeSet<usize>,
     pub(crate) told_denied: BTreeSet<usize>,
+    /// Replicas that have not answered since it was told that they do not.
+    pub(crate) told_silent: BTreeSet<usize>,
     /// Replicas that do not answer, which have been left.
     pub(crate) left_replicas: BTreeSet<usize>,
     pub(crate) positions: Positions,
@@ -73,6 +75,7 @@ impl Cluster {
             switchover: None,
             told_fenced: BTreeSet::new(),
             told_denied: BTreeSet::new(),
+            told_silent: BTreeSet::new(),
             left_replicas: BTreeSet::new(),
             positions: Positions::default(),
             has_told_stranger: false,
@@ -354,10 +357,16 @@ impl Cluster {
     /// Has replicas left that do not answer any more. A primary is left when another one is there.
     fn leave_silent_replicas(&mut self, out: &mut Vec<Command>) {
         for (place, member) in self.members.iter().enumerate() {
+            if member.report().is_some() {
+                self.told_silent.remove(&place);
+            }
+            // A kernel that knows no way to the host says so now and then: no silence for a moment, and no answer.
             if !member.is_silent() {
                 self.left_replicas.remove(&place);
             } else if self.primary != Some(place) && self.left_replicas.insert(place) {
-                tell(out, true, format!("host {} does not answer: nobody reads there", member.name()));
+                if self.told_silent.insert(place) {
+                    tell(out, true, format!("host {} does not answer: nobody reads there", member.name()));
+                }
                 out.push(Command::LeaveReplica(place));
             }
         }

@@ -81,6 +81,7 @@ impl Cluster {
         self.without_since = if self.primary.is_some() { former.without_since } else { Some(now) };
         self.told_fenced = carried(&former.told_fenced);
         self.told_denied = carried(&former.told_denied);
+        self.told_silent = carried(&former.told_silent);
         self.left_replicas = carried(&former.left_replicas);
         (self.has_told_stranger, self.has_told_no_lease) = (former.has_told_stranger, former.has_told_no_lease);
         self.agents.succeed(&former.agents);

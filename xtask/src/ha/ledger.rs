@@ -216,12 +216,16 @@ impl Measured {
     }
 }
 
-/// By the readers that ask each node directly.
+/// By the readers that ask each node directly: the first that was a standby and is one no more.
 fn acceptance(value: &Value, primary: &str) -> Option<Acceptance> {
     let is_watch = |reader: &&Value| reader["name"].as_str().and_then(Node::named).is_some();
     let watches = value["readers"].as_array().into_iter().flatten().filter(is_watch);
-    let promoted = watches.flat_map(|watch| times(watch, Some("primary"))).filter(|(host, _)| host != primary);
-    let all = promoted.map(|(host, (at_s, _))| Acceptance { host, at_s });
+    let promoted = watches.flat_map(|watch| {
+        let standbys = times(watch, Some("standby"));
+        let was_standby = move |host: &str, at_s: f64| standbys.get(host).is_some_and(|(first, _)| *first < at_s);
+        times(watch, Some("primary")).into_iter().filter(move |(host, (at_s, _))| was_standby(host, *at_s))
+    });
+    let all = promoted.filter(|(host, _)| host != primary).map(|(host, (at_s, _))| Acceptance { host, at_s });
     all.min_by(|one, other| one.at_s.total_cmp(&other.at_s))
 }
 
@@ -332,6 +336,8 @@ mod tests {
         let acceptance = measured.acceptance.as_ref().expect("n2 was promoted");
         assert_eq!((acceptance.host.as_str(), acceptance.first_write_ms(seen)), ("10.77.0.12", Some(250.0)));
         assert_eq!(acceptance.old_writes_ms(seen), 1500.0, "n1 went on");
+        let from_the_start = watch("n2", "10.77.0.12", 0.0);
+        assert_eq!(super::acceptance(&serde_json::json!({ "readers": [from_the_start] }), "10.77.0.11"), None);
         assert_eq!(seen.codes["57P01"], 3);
         let read = &measured.read[&Path::Direct];
         assert_eq!((read.failed, read.members["10.77.0.12"]), (3, 6));

@@ -177,9 +177,10 @@ fn inside(house: &House, words: &[&str]) -> Result<(), String> {
 fn run_set(house: &House, lab: &Lab, set: &Set) -> Result<(), String> {
     let cases = set.cases();
     let mut results = report::Results::default();
-    let outcome = measure(house, lab, &cases, set, &mut results);
+    let machine = report::machine(house, lab);
+    let outcome = measure(house, lab, &machine, set, &mut results);
     Lab::save_logs(&namespaces::folder(house).join("logs"));
-    println!("\n{}", report::Report::new(house, lab, &cases, &results).terminal());
+    println!("\n{}", report::Report::new(&machine, &cases, &results).terminal());
     outcome?;
     if results.is_empty() {
         return Err("ha: nothing was measured".into());
@@ -191,13 +192,13 @@ fn run_set(house: &House, lab: &Lab, set: &Set) -> Result<(), String> {
 fn measure(
     house: &House,
     lab: &Lab,
-    cases: &[&'static Case],
+    machine: &[(&'static str, String)],
     set: &Set,
     results: &mut report::Results,
 ) -> Result<(), String> {
-    let rounds = set.rounds();
+    let (cases, rounds) = (set.cases(), set.rounds());
     for round in 0..rounds {
-        for case in cases {
+        for case in &cases {
             eprintln!("{} ({} of {rounds}): {}", case.name, round + 1, case.title);
             match course::run(lab, case) {
                 Ok(measured) => {
@@ -210,7 +211,7 @@ fn measure(
                     results.fail(case.name, why);
                 }
             }
-            let report = report::Report::new(house, lab, cases, results);
+            let report = report::Report::new(machine, &cases, results);
             write(&namespaces::folder(house).join("ha.json"), &report.json())?;
             if !matches!(set, Set::Named(_)) && !results.is_empty() {
                 write(&house.root().join("docs/high-availability.md"), &report.page())?;

@@ -8,46 +8,49 @@ const ONE: &str = "d = host=10.0.0.1";
 const SCRAM: &str = "SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==$\
     bbXLVmMtb3sS0fN8fqNUgGqDQOFDAb3bHk5uU0RFZ0I=:bbXLVmMtb3sS0fN8fqNUgGqDQOFDAb3bHk5uU0RFZ0I=";
 
+/// A rule, the settings on which it fires, what it says, and settings on which it does not.
+pub(super) const ACCESS_PAIRS: &[(&str, &str, &str, &str)] = &[
+    (
+        "L18",
+        "listen_addr = *\nauth_type = trust",
+        "auth_type = trust, listen_addr = *",
+        "listen_addr = 127.0.0.1, ::1, localhost\nauth_type = trust",
+    ),
+    (
+        "L18",
+        "listen_addr = 10.0.0.1\nauth_type = plain",
+        "auth_type = plain",
+        "listen_addr = 10.0.0.1\nauth_type = scram-sha-256",
+    ),
+    (
+        "L19",
+        "listen_addr = *",
+        "client_tls_sslmode = disable (the default)",
+        "listen_addr = *\nclient_tls_sslmode = require\nserver_tls_sslmode = require",
+    ),
+    ("L19", "", "database d is on 10.0.0.1:5432", "server_tls_sslmode = verify-full"),
+    ("L20", "", "auth_type = md5 (the default)", "auth_type = scram-sha-256"),
+    (
+        "L24",
+        "auth_user = lookup",
+        "reads pg_authid: auth_user lookup",
+        "auth_user = lookup\nauth_query = SELECT * FROM pgbouncer.lookup($1)",
+    ),
+    ("L24", "auth_user = lookup\nauth_query = SELECT * FROM everybody()", "no $1", ""),
+    (
+        "L25",
+        "listen_addr = *\nauth_type = any\nadmin_users = root",
+        "admin_users = root",
+        "listen_addr = *\nauth_type = scram-sha-256\nadmin_users = root",
+    ),
+];
+
 #[test]
 fn each_rule_fires_where_it_has_to_and_nowhere_else() {
-    for (rule, settings, part, good) in [
-        (
-            "L18",
-            "listen_addr = *\nauth_type = trust",
-            "auth_type = trust, listen_addr = *",
-            "listen_addr = 127.0.0.1, ::1, localhost\nauth_type = trust",
-        ),
-        (
-            "L18",
-            "listen_addr = 10.0.0.1\nauth_type = plain",
-            "auth_type = plain",
-            "listen_addr = 10.0.0.1\nauth_type = scram-sha-256",
-        ),
-        (
-            "L19",
-            "listen_addr = *",
-            "client_tls_sslmode = disable (the default)",
-            "listen_addr = *\nclient_tls_sslmode = require\nserver_tls_sslmode = require",
-        ),
-        ("L19", "", "database d is on 10.0.0.1:5432", "server_tls_sslmode = verify-full"),
-        ("L20", "", "auth_type = md5 (the default)", "auth_type = scram-sha-256"),
-        (
-            "L24",
-            "auth_user = lookup",
-            "reads pg_authid: auth_user lookup",
-            "auth_user = lookup\nauth_query = SELECT * FROM pgbouncer.lookup($1)",
-        ),
-        ("L24", "auth_user = lookup\nauth_query = SELECT * FROM everybody()", "no $1", ""),
-        (
-            "L25",
-            "listen_addr = *\nauth_type = any\nadmin_users = root",
-            "admin_users = root",
-            "listen_addr = *\nauth_type = scram-sha-256\nadmin_users = root",
-        ),
-    ] {
+    for (rule, settings, part, good) in ACCESS_PAIRS {
         let findings = ini(settings, ONE, &[]);
         expect(&findings, rule, &[part]);
-        assert!(findings.found.iter().any(|finding| finding.rule == rule), "{rule}");
+        assert!(findings.found.iter().any(|finding| finding.rule == *rule), "{rule}");
         expect_good(&ini(good, ONE, &[]), rule);
     }
 }

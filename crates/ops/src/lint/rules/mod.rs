@@ -18,6 +18,8 @@ mod access_tests;
 #[cfg(test)]
 mod around_tests;
 #[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod pools_tests;

@@ -5,9 +5,9 @@ use super::trial::{expect, expect_good, ini, lint_all};
 const ONE: &str = "d = host=10.0.0.1";
 
 /// A rule, what makes it fire (settings, databases, options), what it says, and what keeps it quiet.
-type Pair = (&'static str, [&'static str; 3], &'static str, [&'static str; 3]);
+pub(super) type Pair = (&'static str, [&'static str; 3], &'static str, [&'static str; 3]);
 
-const PAIRS: &[Pair] = &[
+pub(super) const PAIRS: &[Pair] = &[
     (
         "L01",
         ["min_pool_size = 6\nmax_db_connections = 10", ONE, "--tenants 2"],

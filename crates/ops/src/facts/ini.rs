@@ -10,9 +10,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use auth::{Secret, UserFile};
-use config::{CATALOG, Database, Host, LeaseFencing, Loaded, Mistake, Overrides, SessionAttrs, SessionState, Settings};
+use config::{
+    AuthType, CATALOG, Database, Host, LeaseFencing, Loaded, Mistake, Overrides, SessionAttrs, SessionState, Settings,
+};
 
-use super::{AuthFile, Facts, KeyKind, PoolTerms, Pooler, Program, SecretKinds, Setting, UserTerms, read};
+use super::{
+    AuthFile, Facts, HbaFile, KeyKind, PoolTerms, Pooler, Program, SecretKinds, Setting, UserTerms, read, read_hba,
+};
 
 /// Reads a file that is named `path`, with all that it includes.
 ///
@@ -37,9 +41,12 @@ pub(crate) fn read_ini(
     });
     let mut pooler = pooler_of(path, &loaded.settings, &loaded, program);
     pooler.auth_file = loaded.settings.auth_file.as_deref().and_then(auth_file);
+    pooler.hba = hba(&loaded.settings, &mut facts.mistakes);
     pooler.certificate = loaded.settings.client_tls_cert_file.as_deref().and_then(certificate);
+    let mut files = loaded.files;
+    files.extend(pooler.hba.as_ref().map(|hba| Arc::clone(&hba.path)));
     facts.poolers.push(pooler);
-    Ok(loaded.files)
+    Ok(files)
 }
 
 /// The facts of settings that were loaded; files that they name are not opened.
@@ -63,6 +70,7 @@ pub(crate) fn pooler_of(path: &str, settings: &Settings, loaded: &Loaded, progra
             .values()
             .any(|cluster| cluster.lease_fencing != LeaseFencing::Off && cluster.agents().next().is_some()),
         auth_file: None,
+        hba: None,
         certificate: None,
         file,
     }
@@ -136,6 +144,13 @@ fn is_ours(loaded: &Loaded) -> bool {
 
 fn has_section(text: &[u8], section: &[u8]) -> bool {
     text.split(|&byte| byte == b'\n').any(|line| line.trim_ascii_start().starts_with(section))
+}
+
+/// The rules by which clients log in; `None` if there are none, or if their file cannot be read.
+fn hba(settings: &Settings, mistakes: &mut Vec<(config::Place, String)>) -> Option<HbaFile> {
+    let path = settings.auth_hba_file.as_deref().filter(|_| settings.auth_type == AuthType::Hba)?;
+    let users: Vec<&str> = settings.admin_users.iter().chain(&settings.stats_users).map(|user| &**user).collect();
+    read_hba(path, settings.auth_ident_file.as_deref(), &users, mistakes).ok()
 }
 
 /// What a file of secrets looks like; `None` if it cannot be read.

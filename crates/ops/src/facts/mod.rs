@@ -9,6 +9,7 @@ mod console;
 mod demand;
 mod file;
 mod haproxy;
+mod hba;
 mod history;
 mod host;
 mod ini;
@@ -26,6 +27,7 @@ pub(crate) use console::{CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Phases, Reco
 pub(crate) use demand::{Demand, Hold, Levels, Origin, PoolDemand};
 pub(crate) use file::{FILE_BYTES_MAX, read};
 pub(crate) use haproxy::{Proxied, read_haproxy};
+pub(crate) use hba::{HbaAdmission, HbaFile, Offered, read_hba};
 pub(crate) use history::{Reading, demand_of_history, parse_history, time_of};
 #[cfg(test)]
 pub(crate) use host::Processes;

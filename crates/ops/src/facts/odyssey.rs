@@ -38,6 +38,7 @@ pub(crate) fn read_odyssey(path: &str, text: &str, facts: &mut Facts) {
         has_user_client_limit: false,
         has_fencing: false,
         auth_file: None,
+        hba: None,
         certificate: None,
     });
 }

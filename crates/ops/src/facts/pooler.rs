@@ -11,6 +11,8 @@ use std::time::Duration;
 use config::Place;
 use pool::Mode;
 
+use super::{HbaFile, Offered};
+
 /// Whose configuration it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Program {
@@ -50,6 +52,8 @@ pub(crate) struct Pooler {
     pub(crate) has_fencing: bool,
     /// What the file of secrets looks like, if it could be read.
     pub(crate) auth_file: Option<AuthFile>,
+    /// The rules by which clients log in, if `auth_type` is hba and their file could be read.
+    pub(crate) hba: Option<HbaFile>,
     /// The algorithm of the listener's certificate, if it could be read.
     pub(crate) certificate: Option<KeyKind>,
 }
@@ -173,6 +177,15 @@ impl Pooler {
             is_name || address.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
         };
         self.text("listen_addr").split(',').map(str::trim).any(|address| !address.is_empty() && !is_local(address))
+    }
+
+    /// Whether connections of clients use TLS.
+    pub(crate) fn client_tls(&self) -> Offered {
+        match self.text("client_tls_sslmode") {
+            "" | "disable" => Offered::Never,
+            "require" | "verify-ca" | "verify-full" | "verify_ca" | "verify_full" => Offered::Always,
+            _ => Offered::AsClientsLike,
+        }
     }
 
     /// The pools, without consoles.

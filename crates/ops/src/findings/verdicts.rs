@@ -23,6 +23,11 @@ impl<'r> Verdicts<'r> {
         Self { rule, found: Vec::new(), lacking: BTreeMap::new() }
     }
 
+    /// How severe the rule is unless a case says otherwise.
+    pub(crate) fn severity(&self) -> Severity {
+        self.rule.severity
+    }
+
     /// The rule fires.
     pub(crate) fn fires(&mut self, at: &Place, name: impl Into<String>, evidence: impl Into<String>) {
         self.fires_as(self.rule.severity, at, name, evidence);

@@ -3,7 +3,7 @@
 //! Always true: secrets are known by their kind and number only.
 //! Not here: limits (`limits`).
 
-use crate::facts::{KeyKind, PoolTerms, Pooler, Program};
+use crate::facts::{HbaAdmission, KeyKind, Offered, PoolTerms, Pooler, Program};
 use crate::findings::{Groups, Severity, Verdicts};
 
 use super::{Case, plain};
@@ -23,7 +23,16 @@ pub(super) fn open_listener(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdic
         );
     }
     if kind == "hba" {
-        return verdicts.needs("the rules of auth_hba_file, which `trunkline --check` reads", None);
+        let tls = pooler.client_tls();
+        let is_open = |line: &HbaAdmission| match line.method {
+            "trust" => line.is_remote(tls),
+            "password" | "ldap" => line.is_for_clear && tls != Offered::Always,
+            _ => false,
+        };
+        return hba_lines(pooler, verdicts, is_open, |line| {
+            let clear = if line.method == "trust" { "" } else { ", without TLS" };
+            format!("method {} for clients of other machines{clear}, {listening}", line.method)
+        });
     }
     let mut groups = Groups::default();
     for pool in pooler.pools.iter().filter(|pool| pool.auth.as_deref().is_some_and(|auth| OPEN.contains(&auth))) {
@@ -33,11 +42,44 @@ pub(super) fn open_listener(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdic
     groups.tell(verdicts);
 }
 
+/// Tells the lines of the HBA file of which something is true.
+fn hba_lines(
+    pooler: &Pooler,
+    verdicts: &mut Verdicts<'_>,
+    is_wrong: impl Fn(&HbaAdmission) -> bool,
+    evidence: impl Fn(&HbaAdmission) -> String,
+) {
+    let Some(file) = &pooler.hba else {
+        return verdicts.needs("auth_hba_file, which cannot be read here", None);
+    };
+    let mut groups = Groups::default();
+    for line in file.lines.iter().filter(|line| is_wrong(line)) {
+        groups.add(verdicts.severity(), &line.at, "auth_hba_file", evidence(line));
+    }
+    groups.tell(verdicts);
+    if file.unread > 0 {
+        verdicts.needs(format!("fewer lines in auth_hba_file: the last {} are not judged", file.unread), None);
+    }
+}
+
 /// L19: passwords and rows that anybody on the way can read.
 pub(super) fn clear_text(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<'_>) {
     let is_required =
         |name: &str| ["require", "verify-ca", "verify-full", "verify_ca", "verify_full"].contains(&pooler.text(name));
-    if pooler.is_open() && pooler.setting("client_tls_sslmode").is_some() && !is_required("client_tls_sslmode") {
+    let client_tls = pooler.client_tls();
+    if !pooler.is_open() || pooler.setting("client_tls_sslmode").is_none() || client_tls == Offered::Always {
+        // Nobody of another machine connects without TLS.
+    } else if pooler.text("auth_type") == "hba" {
+        hba_lines(
+            pooler,
+            verdicts,
+            |line| line.is_for_clear,
+            |line| {
+                let mode = pooler.shown("client_tls_sslmode");
+                format!("method {} for clients of other machines without TLS: {mode}, and no hostssl", line.method)
+            },
+        );
+    } else {
         let evidence = format!("{}, {}", pooler.shown("client_tls_sslmode"), pooler.shown("listen_addr"));
         verdicts.fires(&pooler.at("client_tls_sslmode"), "client_tls_sslmode", evidence);
     }
@@ -52,8 +94,10 @@ pub(super) fn clear_text(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<
 
 /// L20: secrets whose hash is as good as the password.
 pub(super) fn md5(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<'_>) {
-    if pooler.text("auth_type") == "md5" {
-        verdicts.fires(&pooler.at("auth_type"), "auth_type", pooler.shown("auth_type"));
+    match pooler.text("auth_type") {
+        "md5" => verdicts.fires(&pooler.at("auth_type"), "auth_type", pooler.shown("auth_type")),
+        "hba" => hba_lines(pooler, verdicts, |line| line.method == "md5", |_| "method md5".to_owned()),
+        _ => {}
     }
     let mut groups = Groups::default();
     for pool in pooler.pools.iter().filter(|pool| pool.auth.as_deref() == Some("md5")) {
@@ -190,6 +234,12 @@ pub(super) fn open_console(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdict
     if let Some(name) = has_users.filter(|_| ["trust", "any"].contains(&pooler.text("auth_type"))) {
         let evidence = format!("{}, {}, {listening}", pooler.shown("auth_type"), pooler.shown(name));
         verdicts.fires(&pooler.at(name), name, evidence);
+    }
+    if let Some(name) = has_users.filter(|_| pooler.text("auth_type") == "hba") {
+        let is_free = |line: &HbaAdmission| line.method == "trust" && line.is_for_console;
+        hba_lines(pooler, verdicts, is_free, |_| {
+            format!("method trust for the console, {}, {listening}", pooler.shown(name))
+        });
     }
     let mut groups = Groups::default();
     let is_free = |pool: &&PoolTerms| pool.is_console && pool.auth.as_deref() == Some("none");

@@ -109,3 +109,38 @@ fn an_rsa_certificate_costs_a_processor() {
     expect_good(&judge(&rsa, &["--connect-rate", "10"]), "L23");
     expect_good(&ini("", ONE, &[]), "L23");
 }
+#[test]
+fn rules_of_an_hba_file_are_judged_where_they_decide() {
+    let judge = |rules: &str, settings: &str| {
+        let file = Scratch::new("hba.conf", rules);
+        ini(&format!("listen_addr = *\nauth_type = hba\nauth_hba_file = {}\n{settings}", file.path()), ONE, &[])
+    };
+    let tls = "client_tls_sslmode = allow\nclient_tls_key_file = k\nclient_tls_cert_file = c";
+    let open = judge("local all all trust\nhost all all all trust\n", "admin_users = root");
+    let at = |rule: &str| {
+        let found = open.found.iter().find(|finding| finding.rule == rule);
+        found.map(|finding| (finding.subject.file.ends_with("hba.conf"), finding.subject.line))
+    };
+    expect(&open, "L18", &["method trust for clients of other machines, listen_addr = *"]);
+    expect(&open, "L19", &["client_tls_sslmode = disable (the default), and no hostssl"]);
+    expect(&open, "L25", &["method trust for the console, admin_users = root"]);
+    assert_eq!((at("L18"), at("L19"), at("L25")), (Some((true, 2)), Some((true, 2)), Some((true, 2))));
+    expect(&judge("hostssl all all all md5\n", tls), "L20", &["method md5"]);
+    expect(
+        &judge("host all all all password\n", tls),
+        "L18",
+        &["method password for clients of other machines, without TLS"],
+    );
+    let closed =
+        judge("host all all 127.0.0.1/32 trust\nhostnossl all all all reject\nhost all all all scram-sha-256\n", tls);
+    for rule in ["L18", "L20", "L25"] {
+        expect_good(&closed, rule);
+    }
+    let server = "server_tls_sslmode = verify-full\n";
+    expect_good(&judge("hostssl all all all scram-sha-256\n", &format!("{server}{tls}")), "L19");
+    let wrong = judge("# lint: ignore L18 behind a firewall\nhost all all all trust\nhost all all all gss\n", "");
+    assert!(wrong.found.iter().any(|finding| finding.rule == "F01" && finding.subject.line == 3), "{:#?}", wrong.found);
+    assert!(wrong.muted.iter().any(|muted| muted.finding.rule == "L18"), "{:#?}", wrong.muted);
+    let lost = ini("listen_addr = *\nauth_type = hba\nauth_hba_file = /nowhere", ONE, &[]);
+    expect(&lost, "L18", &["needs auth_hba_file, which cannot be read here"]);
+}

@@ -1,0 +1,323 @@
+//! Facts of an HBA file: who may log in from other machines, and by which proof.
+//!
+//! Always true: the file is read by crate `auth`, as a pooler would read it. A line counts for the connections that it decides: those that no line
+//! above it fits, as far as examples show, of which each line has few. Names and options are dropped.
+//! Not here: what follows from it.
+
+use std::cell::Cell;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::sync::Arc;
+
+use auth::{Hba, HbaMethod, IdentMaps, LineOutcome, Visit};
+use config::Place;
+
+use super::read;
+
+/// An HBA file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct HbaFile {
+    pub(crate) path: Arc<str>,
+    /// Its lines, in order; those of the local machine alone are among them.
+    pub(crate) lines: Vec<HbaAdmission>,
+    /// Lines beyond the most that are judged.
+    pub(crate) unread: usize,
+}
+
+/// What a line admits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct HbaAdmission {
+    pub(crate) at: Place,
+    /// The method as the file names it; never `reject`.
+    pub(crate) method: &'static str,
+    /// Whether it decides for clients of other machines without TLS.
+    pub(crate) is_for_clear: bool,
+    /// Whether it decides for clients of other machines with TLS.
+    pub(crate) is_for_tls: bool,
+    /// Whether it decides for an administrator of the console on another machine.
+    pub(crate) is_for_console: bool,
+}
+
+impl HbaAdmission {
+    /// Whether clients of other machines get in by it, under a TLS mode of the listener.
+    pub(crate) fn is_remote(&self, tls: Offered) -> bool {
+        self.is_for_clear && tls != Offered::Always || self.is_for_tls && tls != Offered::Never
+    }
+}
+
+/// Whether connections to the listener use TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Offered {
+    Never,
+    AsClientsLike,
+    Always,
+}
+
+/// Reads an HBA file. Its mistakes are told with their lines.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read_hba(
+    path: &str,
+    ident_path: Option<&str>,
+    console_users: &[&str],
+    mistakes: &mut Vec<(Place, String)>,
+) -> io::Result<HbaFile> {
+    let text = read(path)?;
+    let maps = ident_path.and_then(|path| read(path).ok()).map(|text| IdentMaps::parse(&text).0).unwrap_or_default();
+    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    let rest = Cell::new(INCLUDED_BYTES_MAX);
+    let beside = |name: &str| {
+        let path = folder.join(name);
+        let text = read(path.to_str().ok_or(io::ErrorKind::InvalidFilename)?)?;
+        let left =
+            rest.get().checked_sub(text.len()).ok_or_else(|| io::Error::other("files of names are too large"))?;
+        rest.set(left);
+        Ok(text)
+    };
+    Ok(judged(path, &text, &maps, console_users, &beside, mistakes))
+}
+
+type Reader<'r> = &'r dyn Fn(&str) -> io::Result<Vec<u8>>;
+
+fn judged(
+    path: &str,
+    text: &[u8],
+    maps: &IdentMaps,
+    console_users: &[&str],
+    beside: Reader<'_>,
+    mistakes: &mut Vec<(Place, String)>,
+) -> HbaFile {
+    let path: Arc<str> = path.into();
+    let at = |line: usize| Place { file: Arc::clone(&path), line: u32::try_from(line).unwrap_or(u32::MAX) };
+    let text = String::from_utf8_lossy(text);
+    let said =
+        (1..).zip(text.lines()).filter(|(_, line)| !line.trim_start().starts_with('#') && !line.trim().is_empty());
+    let mut rules: Vec<(usize, &str, Hba)> = Vec::new();
+    let mut unread = 0;
+    for (number, line) in said {
+        if rules.len() >= LINES_MAX {
+            unread += 1;
+            continue;
+        }
+        let (rule, problems) = Hba::parse(line.as_bytes(), maps, beside);
+        mistakes.extend(problems.into_iter().map(|problem| (at(number), problem.text + outcome(problem.outcome))));
+        rules.push((number, line, rule));
+    }
+    let decides = |index: usize, visit: &Visit<'_>| {
+        let first = rules[..=index].iter().position(|(_, _, rule)| rule.method_for(visit).is_some());
+        first == Some(index)
+    };
+    let admission = |(index, (number, line, rule)): (usize, &(usize, &str, Hba))| {
+        let visits = examples(line, beside);
+        let admitted = |visit: &Visit<'_>| {
+            rule.method_for(visit).filter(|method| **method != HbaMethod::Reject && decides(index, visit))
+        };
+        let remote = |is_tls: bool| visits.iter().find_map(|example| admitted(&example.visit(is_tls)));
+        let (clear, tls) = (remote(false), remote(true));
+        let is_console = |example: &Example| {
+            let users = console_users.iter().take(NAMES_MAX);
+            let mut visits = users.flat_map(|user| [false, true].map(|is_tls| example.of_console(user, is_tls)));
+            visits.any(|visit| admitted(&visit).is_some())
+        };
+        let console = visits.iter().any(is_console);
+        let any = Visit { from: None, is_tls: false, database: ANYBODY, user: ANYBODY, is_replication: false };
+        let method = clear.or(tls).or_else(|| rule.method_for(&any).filter(|method| **method != HbaMethod::Reject));
+        let method =
+            match method {
+                Some(method) => word(method),
+                None if console => word(visits.iter().find_map(|one| {
+                    console_users.iter().find_map(|user| rule.method_for(&one.of_console(user, true)))
+                })?),
+                None => return None,
+            };
+        Some(HbaAdmission {
+            at: at(*number),
+            method,
+            is_for_clear: clear.is_some(),
+            is_for_tls: tls.is_some(),
+            is_for_console: console,
+        })
+    };
+    let lines = rules.iter().enumerate().filter_map(admission).collect();
+    HbaFile { lines, unread, path }
+}
+
+fn outcome(outcome: LineOutcome) -> &'static str {
+    match outcome {
+        LineOutcome::Kept => "",
+        LineOutcome::Skipped => "; the line is skipped",
+        LineOutcome::Doubtful => "; Trunkline refuses the file, and PgBouncer skips the line",
+    }
+}
+
+fn word(method: &HbaMethod) -> &'static str {
+    match method {
+        HbaMethod::Trust => "trust",
+        HbaMethod::Reject => "reject",
+        HbaMethod::Md5 => "md5",
+        HbaMethod::Password => "password",
+        HbaMethod::Scram => "scram-sha-256",
+        HbaMethod::Peer { .. } => "peer",
+        HbaMethod::Cert { .. } => "cert",
+        HbaMethod::Ldap(_) => "ldap",
+    }
+}
+
+/// A client of another machine that a line may be for.
+struct Example {
+    from: IpAddr,
+    database: String,
+    user: String,
+}
+
+impl Example {
+    fn visit(&self, is_tls: bool) -> Visit<'_> {
+        let (database, user) = (&*self.database, &*self.user);
+        Visit { from: Some(self.from), is_tls, database, user, is_replication: false }
+    }
+
+    fn of_console<'v>(&self, user: &'v str, is_tls: bool) -> Visit<'v> {
+        Visit { from: Some(self.from), is_tls, database: "pgbouncer", user, is_replication: false }
+    }
+}
+
+/// Clients of other machines that a line may be for: names and addresses are taken from its words. Whether it fits them, `auth` says.
+fn examples(line: &str, beside: Reader<'_>) -> Vec<Example> {
+    let mut fields = fields(line);
+    let mut next = || fields.next().unwrap_or_default();
+    let way = next();
+    if way.first().is_none_or(|way| way == "local") {
+        return Vec::new();
+    }
+    let [databases, users] = [next(), next()].map(|words| names(words, beside));
+    let addresses = addresses(next().first().map_or("", |word| word));
+    let mut examples = Vec::new();
+    for from in addresses {
+        for database in &databases {
+            for user in users.iter().chain(users.iter().any(|user| user == ANYBODY).then_some(database)) {
+                examples.push(Example { from, database: database.clone(), user: user.clone() });
+            }
+        }
+    }
+    examples
+}
+
+/// The fields of a line with their words, as they are written.
+fn fields(line: &str) -> impl Iterator<Item = Vec<String>> {
+    // Blanks around a comma do not end a field.
+    let mut all: Vec<Vec<String>> = Vec::new();
+    let mut goes_on = false;
+    for part in line.split_whitespace() {
+        if !goes_on && !part.starts_with(',') {
+            all.push(Vec::new());
+        }
+        goes_on = part.ends_with(',');
+        let words = part.split(',').filter(|word| !word.is_empty()).take(NAMES_MAX);
+        let words: Vec<String> = words.map(str::to_owned).collect();
+        if let Some(last) = all.last_mut() {
+            last.extend(words);
+        }
+    }
+    all.into_iter()
+}
+
+/// Some of the names that a field stands for.
+fn names(words: Vec<String>, beside: Reader<'_>) -> Vec<String> {
+    let named = |word: String| match &*word {
+        "all" | "sameuser" => vec![ANYBODY.to_owned()],
+        file if file.starts_with('@') => {
+            let text = beside(&file[1..]).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            text.split([',', ' ', '\t', '\r', '\n'])
+                .filter(|name| !name.is_empty())
+                .take(1)
+                .map(str::to_owned)
+                .collect()
+        }
+        // A quoted word is a name, also if it is a keyword.
+        name => vec![name.trim_matches('"').to_owned()],
+    };
+    words.into_iter().take(NAMES_MAX).flat_map(named).collect()
+}
+
+/// Addresses of other machines in what a line has for one.
+fn addresses(word: &str) -> Vec<IpAddr> {
+    let anywhere = [IpAddr::V4(ANY_V4), IpAddr::V6(ANY_V6)];
+    let address = word.split_once('/').map_or(word, |(address, _)| address);
+    let named = match address.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => anywhere.to_vec(),
+        Ok(address @ IpAddr::V4(v4)) => vec![address, IpAddr::V4((v4.to_bits() | 1).into())],
+        Ok(address @ IpAddr::V6(v6)) => vec![address, IpAddr::V6((v6.to_bits() | 1).into())],
+        Err(_) => anywhere.to_vec(),
+    };
+    named.into_iter().filter(|address| !address.is_loopback()).collect()
+}
+
+/// A name that no line has.
+const ANYBODY: &str = "\u{1}anybody";
+/// Addresses for documentation (RFC 5737, RFC 3849).
+const ANY_V4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
+const ANY_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+/// Lines of an HBA file that are judged: each is compared with those above it.
+const LINES_MAX: usize = 1000;
+/// Names of a field that are tried.
+const NAMES_MAX: usize = 4;
+/// Bytes of all files of names together.
+const INCLUDED_BYTES_MAX: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Line, method, whether it decides without TLS, with TLS, for the console.
+    type Told = (u32, &'static str, bool, bool, bool);
+
+    fn judge(text: &str) -> (Vec<Told>, Vec<String>) {
+        let mut mistakes = Vec::new();
+        let beside = |_: &str| Ok(b"ann\nbob\n".to_vec());
+        let file = judged("hba", text.as_bytes(), &IdentMaps::default(), &["root"], &beside, &mut mistakes);
+        let line = |one: &HbaAdmission| (one.at.line, one.method, one.is_for_clear, one.is_for_tls, one.is_for_console);
+        (file.lines.iter().map(line).collect(), mistakes.into_iter().map(|(_, text)| text).collect())
+    }
+
+    #[test]
+    fn a_line_counts_for_whom_it_decides() {
+        for (text, expected) in [
+            ("host all all all trust\n", vec![(1, "trust", true, true, true)]),
+            ("# all\n\nhostssl all all 0.0.0.0/0 md5\n", vec![(3, "md5", false, true, true)]),
+            ("host all all all reject\nhost all all all trust\n", vec![]),
+            ("hostnossl all all all reject\nhost all all all md5\n", vec![(2, "md5", false, true, true)]),
+            ("host shop app 10.0.0.0/8 password\n", vec![(1, "password", true, true, false)]),
+            (
+                "host all root 10.0.0.1/32 trust\nhost all all 127.0.0.1/32 trust\n",
+                vec![(1, "trust", true, true, true)],
+            ),
+            ("local all all trust\n", vec![(1, "trust", false, false, false)]),
+            ("host @names , b \"all\" ::/0 scram-sha-256\n", vec![(1, "scram-sha-256", true, true, false)]),
+            ("host sameuser all all trust\n", vec![(1, "trust", true, true, false)]),
+        ] {
+            assert_eq!(judge(text), (expected, vec![]), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_say_what_becomes_of_their_line() {
+        let (_, mistakes) = judge("host all all all ident\nhost all all 10.0.0.1/8 reject\nhust all all all reject\n");
+        let parts = ["the line is skipped", "fits nobody; Trunkline refuses the file", "unknown type \"hust\""];
+        assert!(
+            mistakes.len() == 3 && parts.iter().zip(&mistakes).all(|(part, text)| text.contains(part)),
+            "{mistakes:?}"
+        );
+    }
+
+    #[test]
+    fn a_long_file_is_judged_as_far_as_it_is_compared() {
+        let text: String = (0..5000).map(|n| format!("host d{n} all 10.0.0.1/32 md5\n")).collect();
+        let mut mistakes = Vec::new();
+        let beside = |_: &str| Ok(Vec::new());
+        let file = judged("hba", text.as_bytes(), &IdentMaps::default(), &["root"], &beside, &mut mistakes);
+        assert_eq!((file.lines.len(), file.unread), (1000, 4000));
+    }
+}

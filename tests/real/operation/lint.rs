@@ -52,6 +52,21 @@ pub(crate) fn lint_writes_what_programs_read(house: &House) {
     assert_eq!(sarif["version"], "2.1.0");
 }
 
+pub(crate) fn lint_reads_what_a_configuration_names(house: &House) {
+    let Some(lint) = Command::of(house, "lint") else { return };
+    let hba = lint.file("hba.conf", "local all all trust\nhost all all all trust\n");
+    let open = lint.file(
+        "open.ini",
+        &format!("[databases]\na = host=b\n[pgbouncer]\nlisten_addr = *\nauth_type = hba\nauth_hba_file = {hba}\n"),
+    );
+    let rules = lint.file("rules.conf", "database \"shop\" {\n  user default {\n    authentication \"none\"\n  }\n}\n");
+    let odyssey = lint.file("odyssey.conf", &format!("include \"{rules}\"\nlisten {{\n  host \"*\"\n}}\n"));
+    let ended = lint.run(&[&open, &odyssey]);
+    for part in ["E L18 ", "hba.conf:2: ", "rules.conf:2: ", "authentication none, listen_addr = *"] {
+        assert!(ended.out.contains(part), "{part:?} is not in:\n{}", ended.out);
+    }
+}
+
 pub(crate) fn lint_refuses_what_it_cannot_read_and_judges_the_rest(house: &House) {
     let Some(lint) = Command::of(house, "lint") else { return };
     let ini = lint.file("good.ini", CERN);

@@ -98,7 +98,8 @@ fn is_section(line: &str) -> bool {
 
 fn is_odyssey(line: &str) -> bool {
     let line = line.trim();
-    line.ends_with('{') && ["listen", "storage ", "database ", "user "].iter().any(|word| line.starts_with(word))
+    line.starts_with("include \"")
+        || line.ends_with('{') && ["listen", "storage ", "database ", "user "].iter().any(|word| line.starts_with(word))
 }
 
 fn is_haproxy(line: &str) -> bool {
@@ -158,6 +159,7 @@ mod tests {
             ("; comment\n[databases]\n* = host=a\n[pgbouncer]\n", Kind::Ini),
             ("%include more.ini\n[trunkline]\nlisten_port = 1\n", Kind::Ini),
             ("storage \"s\" {\n  type \"remote\"\n}\n", Kind::Odyssey),
+            ("daemonize no\ninclude \"/etc/odyssey/rules.conf\"\n", Kind::Odyssey),
             ("global\n  maxconn 100\ndefaults\n  mode tcp\n", Kind::Haproxy),
             ("listen postgres\n    bind *:5000\n", Kind::Haproxy),
             ("scope: demo\nname: a\nbootstrap:\n  dcs:\n    ttl: 30\n", Kind::Patroni),

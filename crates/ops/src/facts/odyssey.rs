@@ -2,9 +2,11 @@
 //!
 //! Always true: a directive that is not known here is ignored, since only Odyssey can say whether it is one; an unbalanced block is a mistake with
 //! its line. Passwords are read over.
-//! Not here: HBA files, groups, what is included.
+//! What is included is read as if it stood in the place of the directive, as far as Odyssey does; a circle ends at its depth.
+//! Not here: HBA files, groups.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +25,18 @@ struct Block {
     directives: Vec<(u32, Vec<String>)>,
 }
 
-/// Reads a file.
-pub(crate) fn read_odyssey(path: &str, text: &str, facts: &mut Facts) {
+/// Reads a file, and what it includes by `reader`. Returns the names of the included files.
+pub(crate) fn read_odyssey(
+    path: &str,
+    text: &str,
+    reader: &dyn Fn(&str) -> io::Result<Vec<u8>>,
+    facts: &mut Facts,
+) -> Vec<Arc<str>> {
     let file: Arc<str> = path.into();
-    let (blocks, mistakes) = blocks(text);
-    facts.mistakes.extend(mistakes.into_iter().map(|(line, text)| (Place { file: Arc::clone(&file), line }, text)));
-    let reading = Reading { file: &file, blocks: &blocks };
+    let mut sources = Sources::of(&file, text.to_owned());
+    let (blocks, mistakes) = blocks(&mut sources, reader);
+    facts.mistakes.extend(mistakes.into_iter().map(|(line, text)| (sources.place(line), text)));
+    let reading = Reading { sources: &sources, blocks: &blocks };
     facts.poolers.push(Pooler {
         program: Program::Odyssey,
         file: Arc::clone(&file),
@@ -41,16 +49,113 @@ pub(crate) fn read_odyssey(path: &str, text: &str, facts: &mut Facts) {
         hba: None,
         certificate: None,
     });
+    sources.files
+}
+
+/// The lines of a file and of what it includes, in the order in which they are read; each has a number of its own.
+struct Sources {
+    /// Files whose rest is to be read; the last is being read.
+    open: Vec<Source>,
+    /// From which number on lines are of which file, and the line of the first.
+    parts: Vec<(u32, Place)>,
+    /// What was included.
+    files: Vec<Arc<str>>,
+    bytes: usize,
+    next: u32,
+}
+
+struct Source {
+    file: Arc<str>,
+    text: String,
+    /// How many bytes have been read.
+    read: usize,
+    line: u32,
+}
+
+/// What comes next.
+enum Next {
+    Line(u32, String),
+    /// A file is over.
+    EndOfFile,
+}
+
+impl Sources {
+    fn of(file: &Arc<str>, text: String) -> Self {
+        let mut sources = Self { open: Vec::new(), parts: Vec::new(), files: Vec::new(), bytes: 0, next: 1 };
+        sources.begin(Arc::clone(file), text);
+        sources
+    }
+
+    fn begin(&mut self, file: Arc<str>, text: String) {
+        self.parts.push((self.next, Place { file: Arc::clone(&file), line: 1 }));
+        self.open.push(Source { file, text, read: 0, line: 1 });
+    }
+
+    /// Goes on with a file that the last line includes.
+    fn include(&mut self, name: &str, reader: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> Result<(), String> {
+        if self.open.len() > INCLUDE_DEPTH_MAX {
+            return Err(format!("more than {INCLUDE_DEPTH_MAX} nested includes: a circle?"));
+        }
+        if self.files.len() >= INCLUDED_MAX {
+            return Err(format!("more than {INCLUDED_MAX} includes"));
+        }
+        let bytes = reader(name).map_err(|error| format!("cannot read {name}: {error}"))?;
+        self.bytes += bytes.len();
+        if self.bytes > INCLUDED_BYTES_MAX {
+            return Err("the included files are too large".to_owned());
+        }
+        let text = String::from_utf8(bytes).map_err(|_| format!("cannot read {name}: it is not UTF-8"))?;
+        let file: Arc<str> = name.into();
+        self.files.push(Arc::clone(&file));
+        self.begin(file, text);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Next> {
+        let source = self.open.last_mut()?;
+        let rest = &source.text[source.read..];
+        if rest.is_empty() {
+            self.open.pop();
+            if let Some(source) = self.open.last() {
+                self.parts.push((self.next, Place { file: Arc::clone(&source.file), line: source.line }));
+            }
+            return Some(Next::EndOfFile);
+        }
+        let line = rest.split('\n').next().unwrap_or_default().to_owned();
+        source.read = (source.read + line.len() + 1).min(source.text.len());
+        source.line = source.line.saturating_add(1);
+        let number = self.next;
+        self.next = self.next.saturating_add(1);
+        Some(Next::Line(number, line))
+    }
+
+    /// Where the line of a number is; 0 is the first file as a whole.
+    fn place(&self, number: u32) -> Place {
+        let part = self.parts.partition_point(|(first, _)| *first <= number).saturating_sub(1);
+        let (first, place) = &self.parts[part];
+        let line = if number == 0 { 0 } else { place.line + (number - first) };
+        Place { file: Arc::clone(&place.file), line }
+    }
 }
 
 /// The blocks of a file: the first is the file itself.
-fn blocks(text: &str) -> (Vec<Block>, Vec<(u32, String)>) {
+fn blocks(sources: &mut Sources, reader: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> (Vec<Block>, Vec<(u32, String)>) {
     let mut blocks = vec![Block { words: Vec::new(), parent: 0, line: 0, directives: Vec::new() }];
     let mut mistakes = Vec::new();
     let (mut current, mut depth) = (0, 0);
-    for (line, text) in (1..).zip(text.lines()) {
+    while let Some(next) = sources.next() {
+        let (line, text) = match next {
+            Next::Line(line, text) => (line, text),
+            Next::EndOfFile => {
+                if depth > 0 {
+                    mistakes.push((blocks[current].line, "{ without }".to_owned()));
+                    (current, depth) = (0, 0);
+                }
+                continue;
+            }
+        };
         let mut words = Vec::new();
-        for word in split(text) {
+        for word in split(&text) {
             match &*word {
                 "{" if depth < DEPTH_MAX => {
                     blocks.push(Block {
@@ -72,10 +177,12 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<(u32, String)>) {
                 _ => words.push(word),
             }
         }
-        finish(&mut blocks[current], line, words);
-    }
-    if depth > 0 {
-        mistakes.push((blocks[current].line, "{ without }".to_owned()));
+        match &words[..] {
+            [word, name] if depth == 0 && word == "include" => {
+                mistakes.extend(sources.include(name, reader).err().map(|why| (line, why)));
+            }
+            _ => finish(&mut blocks[current], line, words),
+        }
     }
     mistakes.truncate(MISTAKES_MAX);
     (blocks, mistakes)
@@ -148,7 +255,7 @@ impl Block {
 }
 
 struct Reading<'b> {
-    file: &'b Arc<str>,
+    sources: &'b Sources,
     blocks: &'b [Block],
 }
 
@@ -158,7 +265,7 @@ impl<'b> Reading<'b> {
     }
 
     fn at(&self, line: u32) -> Place {
-        Place { file: Arc::clone(self.file), line }
+        self.sources.place(line)
     }
 
     fn settings(&self) -> BTreeMap<&'static str, Setting> {
@@ -273,6 +380,10 @@ fn is_local(host: &str) -> bool {
 const TLS_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify_ca", "verify_full"];
 /// The grammar has four levels.
 const DEPTH_MAX: usize = 16;
+/// As in Odyssey.
+const INCLUDE_DEPTH_MAX: usize = 16;
+const INCLUDED_MAX: usize = 1000;
+const INCLUDED_BYTES_MAX: usize = 64 << 20;
 const MISTAKES_MAX: usize = 100;
 
 #[cfg(test)]
@@ -284,10 +395,47 @@ mod tests {
         database \"shop\" {\n  user \"app\" {\n    authentication \"md5\"\n    password \"to {p} s\\\"ecret\"\n    storage \"pg\"\n    pool \"transaction\"\n    pool_size 10\n    pool_timeout 4000\n  }\n}\n\
         storage \"console\" { type \"local\" }\ndatabase default {\n user default {\n  authentication \"none\"\n  storage \"console\"\n }\n}\n";
 
+    fn nothing(_: &str) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    #[test]
+    fn what_is_included_is_read_in_its_place_and_keeps_its_lines() {
+        let reader = |name: &str| match name {
+            "/etc/rules.conf" => Ok(b"# rules\ndatabase \"shop\" {\n user \"app\" {\n  pool_size 7\n }\n".to_vec()),
+            "circle" => Ok(b"client_max 5\ninclude \"circle\"\n".to_vec()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        let text = "client_max 1000\ninclude \"/etc/rules.conf\"\ninclude \"gone\"\nkeepalive 3\nlisten {\n include \"x\"\n host \"*\"\n}\ninclude \"circle\"\n";
+        let mut facts = Facts::default();
+        let files = read_odyssey("o.conf", text, &reader, &mut facts);
+        assert_eq!((files.len(), &*files[0]), (17, "/etc/rules.conf"));
+        let pooler = &facts.poolers[0];
+        let at = |place: &Place| (place.file.to_string(), place.line);
+        assert_eq!((pooler.pools.len(), pooler.pools[0].size), (1, 7));
+        assert_eq!(at(&pooler.pools[0].at), ("/etc/rules.conf".to_owned(), 3));
+        assert_eq!(at(&pooler.at("tcp_keepidle")), ("o.conf".to_owned(), 4));
+        assert_eq!((pooler.text("listen_addr"), at(&pooler.at("listen_addr"))), ("*", ("o.conf".to_owned(), 7)));
+        assert_eq!(
+            (pooler.text("max_client_conn"), at(&pooler.at("max_client_conn"))),
+            ("5", ("circle".to_owned(), 1))
+        );
+        let told: Vec<_> = facts.mistakes.iter().map(|(place, text)| (at(place), &**text)).collect();
+        for (file, line, part) in [
+            ("/etc/rules.conf", 2, "{ without }"),
+            ("o.conf", 3, "cannot read gone"),
+            ("circle", 2, "more than 16 nested includes"),
+        ] {
+            let is_told = |((of, at), text): &((String, u32), &str)| of == file && *at == line && text.contains(part);
+            assert!(told.iter().any(is_told), "{file}:{line}: {part} is not in {told:?}");
+        }
+        assert_eq!(told.len(), 3, "{told:?}");
+    }
+
     #[test]
     fn rules_are_pools_and_directives_are_settings() {
         let mut facts = Facts::default();
-        read_odyssey("o.conf", FILE, &mut facts);
+        read_odyssey("o.conf", FILE, &nothing, &mut facts);
         let pooler = &facts.poolers[0];
         assert!(facts.mistakes.is_empty(), "{:?}", facts.mistakes);
         assert_eq!((pooler.number("max_client_conn"), pooler.number("tcp_keepidle")), (Some(1000.0), Some(0.0)));
@@ -305,12 +453,12 @@ mod tests {
     fn unbalanced_blocks_are_mistakes_with_their_line() {
         for (text, line, part) in [("a {\nb {\n}\n", 1, "without }"), ("a {\n}\n}\n", 3, "without {")] {
             let mut facts = Facts::default();
-            read_odyssey("o.conf", text, &mut facts);
+            read_odyssey("o.conf", text, &nothing, &mut facts);
             assert_eq!((facts.mistakes.len(), facts.mistakes[0].0.line), (1, line));
             assert!(facts.mistakes[0].1.contains(part));
         }
         let mut facts = Facts::default();
-        read_odyssey("o.conf", &"{".repeat(100_000), &mut facts);
+        read_odyssey("o.conf", &"{".repeat(100_000), &nothing, &mut facts);
         assert!(facts.mistakes[0].1.contains("nested"));
     }
 }

@@ -135,7 +135,9 @@ fn observe(path: &str, kind: Option<Kind>, facts: &mut Facts, mutes: &mut Mutes)
     let outcome = match kind {
         Kind::Ini | Kind::Pgbouncer | Kind::Trunkline => return observe_ini(path, program, facts, mutes),
         Kind::Odyssey => {
-            facts::read_odyssey(path, &text()?, facts);
+            for file in facts::read_odyssey(path, &text()?, &|name| facts::read(name), facts) {
+                mutes.add(&file, &facts::read(&file).unwrap_or_default());
+            }
             Ok(())
         }
         Kind::Haproxy => {

@@ -23,8 +23,8 @@ use tokio::task::LocalSet;
 
 use crate::connection::{Line, Progress, Stop, address, console_target, in_database, server_target};
 use crate::facts::{
-    Answers, CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Counters, DATABASE_QUERIES, Host, Inside, Observed, Postgres,
-    RATE_QUERIES, SERVER_QUERIES, Tally, Waits, processor_times,
+    self, Answers, CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Counters, DATABASE_QUERIES, Host, Inside, Observed,
+    PoolUsage, Postgres, RATE_QUERIES, SERVER_QUERIES, Tally, Waits, parse_history, processor_times, usage_of_history,
 };
 use crate::findings::{Examined, Findings, Muted, Rule, Severity, Verdicts};
 use crate::hatest::Target;
@@ -84,6 +84,7 @@ pub fn rule_list() -> String {
 /// A run.
 struct Visit<'o> {
     options: &'o DoctorOptions,
+    history: Observed<PoolUsage>,
     server: Option<Target>,
     pooler: Option<Target>,
 }
@@ -104,7 +105,11 @@ impl<'o> Visit<'o> {
             options.server.as_ref().map(|conninfo| named("--server", server_target(NAME, conninfo))).transpose()?;
         let pooler =
             options.pooler.as_ref().map(|conninfo| named("--pooler", console_target(NAME, conninfo))).transpose()?;
-        Ok(Self { options, server, pooler })
+        let history = options.history.as_deref().map_or_else(
+            || Ok(Err("--history, the use of the pools over a week".to_owned())),
+            |path| history(path).map(Ok).map_err(|why| format!("--history: {why}")),
+        )?;
+        Ok(Self { options, history, server, pooler })
     }
 
     async fn observe(&self) -> Result<(Observations, Vec<String>), String> {
@@ -149,7 +154,7 @@ impl<'o> Visit<'o> {
             Ok(patient) => Ok(self.dismiss(patient, &mut stop, &mut problems).await),
             Err(why) => Err(why),
         };
-        Ok((Observations { server, waits, host, pooler }, problems))
+        Ok((Observations { server, waits, host, pooler, history: self.history.clone() }, problems))
     }
 
     /// Lets the time between the readings pass, and samples in it.
@@ -248,6 +253,14 @@ impl<'o> Visit<'o> {
         }
         postgres
     }
+}
+
+/// The use of pools that a file tells.
+fn history(path: &str) -> Result<PoolUsage, String> {
+    let bytes = facts::read(path).map_err(|why| format!("{path}: {why}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{path}: it is not UTF-8"))?;
+    let readings = parse_history(&text).map_err(|why| format!("{path}: {why}"))?;
+    Ok(usage_of_history(&readings))
 }
 
 fn absent<T>(option: &str) -> Observed<T> {

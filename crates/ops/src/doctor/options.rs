@@ -18,6 +18,8 @@ pub struct DoctorOptions {
     pub(crate) server: Option<String>,
     /// The connection string of the pooler's console.
     pub(crate) pooler: Option<String>,
+    /// The file with readings of the pooler's console.
+    pub(crate) history: Option<String>,
     /// Whether this machine, which is the server's, is looked at.
     pub(crate) is_host: bool,
     /// The time between the two readings; 0 if there is only one, and no sampling.
@@ -56,6 +58,7 @@ impl Default for DoctorOptions {
         Self {
             server: None,
             pooler: None,
+            history: None,
             is_host: false,
             time: Duration::from_secs(20),
             every: Duration::from_millis(10),
@@ -108,6 +111,7 @@ fn read(mut parser: Parser) -> Result<DoctorOptions, String> {
             Arg::Long("rules") => options.wants_rules = true,
             Arg::Long("server") => options.server = Some(text(&mut parser)?),
             Arg::Long("pooler") => options.pooler = Some(text(&mut parser)?),
+            Arg::Long("history") => options.history = Some(text(&mut parser)?),
             Arg::Long("host") => options.is_host = true,
             Arg::Long("seconds") => {
                 options.time = Duration::from_secs_f64(number(&mut parser, "seconds", (0.0, 3600.0))?)
@@ -163,9 +167,9 @@ fn format(word: &str) -> Result<Format, String> {
     format.ok_or_else(|| format!("--format: \"{word}\" is not one of table, json, html"))
 }
 
-const NAMES: [&str; 14] = [
-    "server", "pooler", "host", "seconds", "every", "cores", "memory", "replicas", "direct", "mute", "format",
-    "output", "rules", "help",
+const NAMES: [&str; 15] = [
+    "server", "pooler", "history", "host", "seconds", "every", "cores", "memory", "replicas", "direct", "mute",
+    "format", "output", "rules", "help",
 ];
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
@@ -182,6 +186,7 @@ What to look at; at least one:
   --host                   this machine, which is the server's
 
 Options:
+  --history FILE           readings of SHOW POOLS over a week, with --pooler: as trunkline advise reads them
   --seconds SECONDS        time between two readings, in which waits are sampled (20); 0 takes one reading
   --every MS               time between two samples of waits (10)
   --cores COUNT            processors of the server's machine, without --host

@@ -156,6 +156,33 @@ pub(crate) fn demand_of_history(readings: &[Reading], source: &str) -> Result<De
     })
 }
 
+/// How far pools were used over a history.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct PoolUsage {
+    /// From the first reading to the last, in seconds.
+    pub(crate) seconds: f64,
+    /// The number of readings.
+    pub(crate) readings: usize,
+    /// The longest time between two readings, in seconds.
+    pub(crate) gap: f64,
+    /// Of each database and user: most servers that were at work at a reading.
+    pub(crate) peaks: BTreeMap<(String, String), f64>,
+}
+
+/// How far pools were used over a history.
+pub(crate) fn usage_of_history(readings: &[Reading]) -> PoolUsage {
+    let mut usage = PoolUsage { readings: readings.len(), ..PoolUsage::default() };
+    if let (Some(first), Some(last)) = (readings.first(), readings.last()) {
+        usage.seconds = last.at - first.at;
+    }
+    usage.gap = readings.windows(2).map(|pair| pair[1].at - pair[0].at).fold(0.0, f64::max);
+    for (pool, [active, ..]) in readings.iter().flat_map(|reading| &reading.pools) {
+        let peak = usage.peaks.entry(pool.clone()).or_insert(0.0);
+        *peak = peak.max(*active);
+    }
+    usage
+}
+
 /// The users of a database with their shares of its work, and what was seen of each: at work and waiting.
 fn users<'a>(readings: &'a [Reading], database: &str) -> Vec<(&'a str, f64, Vec<[f64; 4]>)> {
     let mut seen: BTreeMap<&str, Vec<[f64; 4]>> = BTreeMap::new();
@@ -224,6 +251,14 @@ mod tests {
         // 150 a second of 20 ms each.
         assert!((demand.load() - 3.0).abs() < 1e-9 && demand.clients_peak == Some(15), "{demand:?}");
         assert!(demand.origin.is_approximate() && demand.is_of_one_process);
+    }
+
+    #[test]
+    fn the_most_that_was_at_work_is_kept_of_each_pool() {
+        let usage = usage_of_history(&parse_history(CSV).expect("a history"));
+        assert_eq!((usage.seconds, usage.readings, usage.gap), (100.0, 2, 100.0));
+        let peak = |user: &str| usage.peaks.get(&("app".to_owned(), user.to_owned())).copied();
+        assert_eq!((peak("a,b"), peak("c"), usage.peaks.len()), (Some(4.0), Some(1.0), 2));
     }
 
     #[test]

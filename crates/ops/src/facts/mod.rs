@@ -28,7 +28,7 @@ pub(crate) use demand::{Demand, Hold, Levels, Origin, PoolDemand};
 pub(crate) use file::{FILE_BYTES_MAX, read};
 pub(crate) use haproxy::{Proxied, read_haproxy};
 pub(crate) use hba::{HbaAdmission, HbaFile, Offered, read_hba};
-pub(crate) use history::{Reading, demand_of_history, parse_history, time_of};
+pub(crate) use history::{PoolUsage, Reading, demand_of_history, parse_history, time_of, usage_of_history};
 #[cfg(test)]
 pub(crate) use host::Processes;
 pub(crate) use host::{Host, allowed_processors, machine_times, pages_needed, processor_times, thread_times};

@@ -130,7 +130,7 @@ pub(crate) const RULES: &[DoctorRule] = rules! {
         "raise pool_size step by step while the wait falls",
         "own measurement";
     "D21" Warning pooled::too_large, "a pool is never half used",
-        "Over a week never more than half of a pool's servers were in use.",
+        "Over a week (`--history`) never half of a pool's servers were at work at a reading.",
         "most servers in use / pool_size < 50 % over 7 days",
         "lower pool_size to twice the peak",
         "own calculation";

@@ -20,7 +20,7 @@ pub(crate) use catalog::RULES;
 
 use config::Place;
 
-use crate::facts::{Console, Host, Observed, Postgres, Waits};
+use crate::facts::{Console, Host, Observed, PoolUsage, Postgres, Waits};
 use crate::findings::{Rule, Verdicts};
 
 use super::options::Given;
@@ -38,6 +38,8 @@ pub(crate) struct Observations {
     pub(crate) waits: Observed<Waits>,
     pub(crate) host: Observed<Host>,
     pub(crate) pooler: Observed<Console>,
+    /// The use of pools over a history.
+    pub(crate) history: Observed<PoolUsage>,
 }
 
 /// What a rule may read.

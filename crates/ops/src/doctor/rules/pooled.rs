@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::doctor::division::divide;
-use crate::facts::{Backend, Console, Observed, Record, amount, word};
-use crate::findings::Verdicts;
+use crate::facts::{Backend, Console, Observed, PoolUsage, Record, amount, word};
+use crate::findings::{Groups, Severity, Verdicts};
 
 use super::transactions::who;
 use super::{Case, at, counted, judged, listed, percent, plain, time};
@@ -43,18 +43,48 @@ pub(super) fn too_small(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
 pub(super) fn too_large(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
     judged(verdicts, |verdicts| {
         let console = case.pooler()?;
-        let (pools, sizes) = (console.pools.as_ref().map_err(String::clone)?, sizes(console)?);
+        let databases = console.databases.as_ref().map_err(String::clone)?;
+        let sizes: BTreeMap<String, f64> =
+            databases.iter().filter_map(|row| Some((word(row, "name"), amount(row, "pool_size")?))).collect();
+        let size = |database: &str| sizes.get(database).copied().filter(|size| *size > 0.0);
         let used = |row: &Record| {
-            let pool = sizes.get(&word(row, "database")).copied()?;
-            (pool > 0.0).then_some((word(row, "database"), amount(row, "sv_active").unwrap_or(0.0), pool))
+            let name = word(row, "database");
+            let size = size(&name)?;
+            Some(format!("{name} {} of {}", plain(amount(row, "sv_active").unwrap_or(0.0)), plain(size)))
         };
-        let now: Vec<String> = pools
-            .iter()
-            .filter_map(used)
-            .map(|(name, used, pool)| format!("{name} {} of {}", plain(used), plain(pool)))
-            .collect();
+        let now: Vec<String> = console.pools.as_ref().map_err(String::clone)?.iter().filter_map(used).collect();
         let known = (!now.is_empty()).then(|| format!("in use now: {}", listed(now)));
-        verdicts.needs("the use of pools over a week, which no console keeps (metrics do)", known);
+        let usage = match &case.seen.history {
+            Ok(usage) if usage.seconds >= WEEK && usage.gap <= DAY && usage.readings >= READINGS_MIN => usage,
+            Ok(PoolUsage { seconds, readings, gap, .. }) => {
+                verdicts.needs(
+                    format!(
+                        "a history of 7 days with a reading an hour (there are {readings} in {}, up to {} apart)",
+                        time(*seconds),
+                        time(*gap)
+                    ),
+                    known,
+                );
+                return Ok(());
+            }
+            Err(why) => {
+                verdicts.needs(why, known);
+                return Ok(());
+            }
+        };
+        let mut groups = Groups::default();
+        for ((database, user), peak) in &usage.peaks {
+            let Some(size) = size(database).filter(|size| *peak < HALF * size) else { continue };
+            let evidence = format!(
+                "pool {database}/{user}: at most {} of {} servers were at work at {} readings in {}",
+                plain(*peak),
+                plain(size),
+                plain(usage.readings as f64),
+                time(usage.seconds)
+            );
+            groups.add(Severity::Warning, &at("pooler"), &format!("{database}/{user}"), evidence);
+        }
+        groups.tell(verdicts);
         Ok(())
     });
 }
@@ -242,5 +272,10 @@ const CONSOLE: &str = "pgbouncer";
 /// Transactions below which a share says nothing.
 const TRANSACTIONS_MIN: f64 = 100.0;
 const WAIT_SHARE_MAX: f64 = 0.2;
+const HALF: f64 = 0.5;
+const DAY: f64 = 86_400.0;
+const WEEK: f64 = 7.0 * DAY;
+/// One an hour for a week.
+const READINGS_MIN: usize = 168;
 const BUSY_SHARE_MAX: f64 = 0.5;
 const UNUSED_SHARE_MAX: f64 = 0.3;

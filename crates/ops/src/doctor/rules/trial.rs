@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::doctor::options::{DoctorOptions, Given};
-use crate::facts::{Answers, Console, Host, Inside, Phases, Postgres, Tally, waits};
+use crate::facts::{Answers, Console, Host, Inside, Phases, PoolUsage, Postgres, Tally, waits};
 use crate::findings::Findings;
 
 use super::Observations;
@@ -16,13 +16,19 @@ pub(crate) struct Trial {
     pub(crate) given: Given,
 }
 
-/// A server of 1 TB, a pooler before it, and its machine, about which no rule says anything but D21.
+/// A server of 1 TB, a pooler before it, and its machine, about which no rule says anything.
 pub(crate) fn healthy() -> Trial {
     let seen = Observations {
         server: Ok(server()),
         waits: Ok(waits(500, &[("active", "", "", 1), ("idle", "", "", 9)])),
         host: Ok(host()),
         pooler: Ok(console()),
+        history: Ok(PoolUsage {
+            seconds: 8.0 * 86_400.0,
+            readings: 1152,
+            gap: 600.0,
+            peaks: [(("app".to_owned(), "web".to_owned()), 80.0)].into(),
+        }),
     };
     Trial { seen, given: Given { replicas: Some(1.0), direct: Some(1.0), ..Given::default() } }
 }

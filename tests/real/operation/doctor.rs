@@ -101,6 +101,39 @@ pub(crate) fn doctor_reports_a_lock_that_a_pooled_server_has_without_a_client(ho
     );
 }
 
+pub(crate) fn doctor_tries_commits_and_sees_cursors_of_idle_sessions(house: &House) {
+    if !is_ours(house) {
+        return;
+    }
+    let postgres = Postgres::start(&house.place);
+    let mut owner = postgres.client("postgres");
+    for statement in [
+        "create role cautious login in role pg_monitor",
+        "set work_mem = '64kB'",
+        "begin",
+        "declare kept cursor with hold for select repeat('x', 1000) from generate_series(1, 2000)",
+        "commit",
+    ] {
+        owner.run(statement);
+    }
+    let mut other = postgres.client("postgres");
+    let file = "select current_setting('data_directory') || '/base/pgsql_tmp/' || min(name) from pg_ls_tmpdir()";
+    let two_hours = std::time::Duration::from_secs(7_200);
+    let file = std::fs::File::options().write(true).open(other.value(file)).expect("rows of the cursor");
+    file.set_modified(std::time::SystemTime::now() - two_hours).expect("an older file");
+    let server = format!("host=127.0.0.1 port={} user=cautious dbname=postgres", postgres.port());
+    let (_, report) = judge(house, &["--server", &server, "--host", "--seconds", "4", "--commit-probe"]);
+    let said = found(&report, "D25");
+    let evidence = said.first().and_then(|one| one["evidence"].as_str()).unwrap_or_else(|| panic!("{report:#}"));
+    assert!(evidence.contains("keeps a cursor WITH HOLD of ") && evidence.contains("2.0 h"), "{evidence}");
+    // How long commits take on this machine is not judged; that it is known is.
+    let lacking = report["unevaluated"].as_array().expect("rules").iter().find(|one| one["rule"] == "D44");
+    assert!(lacking.is_none(), "{lacking:?}");
+    let (_, report) = judge(house, &["--server", &server, "--seconds", "0.1"]);
+    let lacking = report["unevaluated"].as_array().expect("rules").iter().filter(|one| one["rule"] == "D44");
+    assert!(lacking.into_iter().any(|one| one["needs"] == "--commit-probe"), "{report:#}");
+}
+
 pub(crate) fn doctor_reports_what_it_knows_when_the_server_vanishes(house: &House) {
     if !is_ours(house) {
         return;

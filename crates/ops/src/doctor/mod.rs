@@ -4,6 +4,7 @@
 //! not hide what was seen before.
 //! Not here: what was observed (`facts`), the rules (`rules`), how findings are shown (`report`). Begin with `options`, then `run`.
 
+mod commits;
 mod division;
 mod measured;
 mod options;
@@ -94,6 +95,8 @@ struct Patient {
     line: Line,
     /// For the samples.
     second: Observed<Line>,
+    /// For commits, if they are tried.
+    third: Option<Observed<Line>>,
     postgres: Postgres,
     began: Instant,
 }
@@ -119,7 +122,8 @@ impl<'o> Visit<'o> {
         let mut server = absent("--server");
         if let Some(target) = &self.server {
             let named = |why| format!("the server: {why}");
-            let admitted = stop.or(admit(target)).await.unwrap_or_else(|| Err(INTERRUPTED.to_owned()));
+            let admitted =
+                stop.or(admit(target, self.options.is_committing)).await.unwrap_or_else(|| Err(INTERRUPTED.to_owned()));
             server = admitted.map_err(named).inspect_err(&mut note);
         }
         let mut pooler = absent("--pooler");
@@ -171,8 +175,20 @@ impl<'o> Visit<'o> {
         let hidden = |postgres: &Postgres| postgres.about.as_ref().ok().and_then(|about| about.sees_sessions().err());
         let waits = match server {
             Ok(patient) if hidden(&patient.postgres).is_some() => Err(hidden(&patient.postgres).unwrap_or_default()),
-            Ok(Patient { second: Ok(line), .. }) => {
-                let waits = sampling::sample(line, time, self.options.every, stop, |share| progress.show(share)).await;
+            Ok(Patient { second: Ok(line), third, postgres, .. }) => {
+                let mut other_stop = stop.clone();
+                let commits = async {
+                    match third {
+                        Some(Ok(line)) => Some(commits::probe(line, time, &mut other_stop).await),
+                        Some(Err(why)) => Some(Err(why.clone())),
+                        None => None,
+                    }
+                };
+                let samples = sampling::sample(line, time, self.options.every, stop, |share| progress.show(share));
+                let (waits, commits) = tokio::join!(samples, commits);
+                if let Some(commits) = commits {
+                    postgres.commits = commits;
+                }
                 match line.lost() {
                     _ if waits.samples > 0 => Ok(waits),
                     Some(why) => Err(format!("samples of waits ({why})")),
@@ -211,7 +227,7 @@ impl<'o> Visit<'o> {
 
     /// The second reading of the server, then a look into each database: the connections for that are no part of the rates.
     async fn dismiss(&self, patient: Patient, stop: &mut Stop, problems: &mut Vec<String>) -> Postgres {
-        let Patient { mut line, second, mut postgres, began } = patient;
+        let Patient { mut line, second, third, mut postgres, began } = patient;
         let major = postgres.major();
         if !self.options.time.is_zero() {
             let mut answers = Answers::default();
@@ -224,8 +240,8 @@ impl<'o> Visit<'o> {
         }
         let lost =
             line.lost().map(str::to_owned).or(second.as_ref().ok().and_then(|line| line.lost().map(str::to_owned)));
-        if let Ok(second) = second {
-            second.close().await;
+        for other in [Some(second), third].into_iter().flatten().flatten() {
+            other.close().await;
         }
         problems.extend(lost.clone().map(|why| format!("the server: {why}")));
         line.close().await;
@@ -268,7 +284,7 @@ fn absent<T>(option: &str) -> Observed<T> {
 }
 
 /// Connects to a server and reads it for the first time.
-async fn admit(target: &Target) -> Observed<Patient> {
+async fn admit(target: &Target, is_committing: bool) -> Observed<Patient> {
     let mut line = Line::open(target).await?;
     let mut answers = Answers::default();
     let (settings, rest) = SERVER_QUERIES.split_at(QUERIES_BEFORE_LIMITS);
@@ -280,9 +296,17 @@ async fn admit(target: &Target) -> Observed<Patient> {
     if let Ok(second) = &mut second {
         second.limit().await;
     }
+    let mut third = None;
+    if is_committing {
+        third = Some(Line::open(target).await.map_err(|why| format!("a connection for commits ({why})")));
+    }
     let began = Instant::now();
     line.ask(RATE_QUERIES, major, &mut answers).await;
-    Ok(Patient { line, second, postgres: Postgres::read(&address(target), &answers), began })
+    let mut postgres = Postgres::read(&address(target), &answers);
+    if is_committing {
+        postgres.commits = Err("samples of waits, beside which commits are tried".to_owned());
+    }
+    Ok(Patient { line, second, third, postgres, began })
 }
 
 async fn ask_console(target: &Target) -> Observed<(Line, Console, Instant)> {

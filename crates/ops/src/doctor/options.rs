@@ -24,6 +24,8 @@ pub struct DoctorOptions {
     pub(crate) is_host: bool,
     /// The time between the two readings; 0 if there is only one, and no sampling.
     pub(crate) time: Duration,
+    /// Whether commits are tried, which writes to the server's log.
+    pub(crate) is_committing: bool,
     /// The time between two samples.
     pub(crate) every: Duration,
     /// What nobody can be asked.
@@ -61,6 +63,7 @@ impl Default for DoctorOptions {
             history: None,
             is_host: false,
             time: Duration::from_secs(20),
+            is_committing: false,
             every: Duration::from_millis(10),
             given: Given::default(),
             mutes: Vec::new(),
@@ -119,6 +122,7 @@ fn read(mut parser: Parser) -> Result<DoctorOptions, String> {
             Arg::Long("every") => {
                 options.every = Duration::from_secs_f64(number(&mut parser, "every", (1.0, 10_000.0))? / 1000.0);
             }
+            Arg::Long("commit-probe") => options.is_committing = true,
             Arg::Long("cores") => options.given.cores = Some(number(&mut parser, "cores", (1.0, 100_000.0))?),
             Arg::Long("memory") => {
                 options.given.memory = Some(number(&mut parser, "memory", (1.0, 1e9))? * MEGABYTE);
@@ -167,9 +171,23 @@ fn format(word: &str) -> Result<Format, String> {
     format.ok_or_else(|| format!("--format: \"{word}\" is not one of table, json, html"))
 }
 
-const NAMES: [&str; 15] = [
-    "server", "pooler", "history", "host", "seconds", "every", "cores", "memory", "replicas", "direct", "mute",
-    "format", "output", "rules", "help",
+const NAMES: [&str; 16] = [
+    "server",
+    "pooler",
+    "history",
+    "host",
+    "seconds",
+    "every",
+    "commit-probe",
+    "cores",
+    "memory",
+    "replicas",
+    "direct",
+    "mute",
+    "format",
+    "output",
+    "rules",
+    "help",
 ];
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
@@ -189,6 +207,7 @@ Options:
   --history FILE           readings of SHOW POOLS over a week, with --pooler: as trunkline advise reads them
   --seconds SECONDS        time between two readings, in which waits are sampled (20); 0 takes one reading
   --every MS               time between two samples of waits (10)
+  --commit-probe           try how long commits take: 200 messages of a few bytes in the server's log, and nothing else
   --cores COUNT            processors of the server's machine, without --host
   --memory MB              its memory, without --host
   --replicas COUNT         processes of the pooler that run with this configuration

@@ -25,6 +25,8 @@ pub(crate) struct Console {
     pub(crate) databases: Observed<Vec<Record>>,
     pub(crate) pools: Observed<Vec<Record>>,
     pub(crate) servers: Observed<Vec<Record>>,
+    /// The session state that keeps servers, which only Trunkline tells.
+    pub(crate) pins: Observed<Vec<Record>>,
     /// Counters at the beginning.
     pub(crate) before: Observed<Tally>,
     /// Counters at the end, and the time between.
@@ -54,7 +56,7 @@ pub(crate) struct Phases {
 }
 
 /// The tables that are asked for once.
-pub(crate) const CONSOLE_TABLES: [&str; 6] = ["VERSION", "CONFIG", "DATABASES", "POOLS", "SERVERS", "WAITS"];
+pub(crate) const CONSOLE_TABLES: [&str; 7] = ["VERSION", "CONFIG", "DATABASES", "POOLS", "SERVERS", "WAITS", "PINS"];
 /// Those that are asked for twice.
 pub(crate) const CONSOLE_COUNTERS: [&str; 2] = ["STATS", "APPLICATIONS"];
 
@@ -71,6 +73,7 @@ impl Console {
             databases: answers.rows("DATABASES"),
             pools: answers.rows("POOLS"),
             servers: answers.rows("SERVERS"),
+            pins: answers.rows("PINS"),
             before: Tally::read(answers),
             after: Err("a second reading (--seconds)".to_owned()),
         }

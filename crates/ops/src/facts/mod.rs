@@ -42,8 +42,8 @@ pub(crate) use pooler::{AuthFile, KeyKind, PoolTerms, Pooler, Program, SecretKin
 #[cfg(test)]
 pub(crate) use postgres::DatabaseCounters;
 pub(crate) use postgres::{
-    Answers, Backend, Counters, DATABASE_QUERIES, HbaLine, Inside, Observed, Postgres, Query, RATE_QUERIES, Relation,
-    SERVER_QUERIES,
+    Answers, Backend, Commits, Counters, DATABASE_QUERIES, HbaLine, Inside, Observed, Postgres, Query, RATE_QUERIES,
+    Relation, SERVER_QUERIES,
 };
 #[cfg(test)]
 pub(crate) use waits::waits;

@@ -6,7 +6,7 @@
 use crate::facts::{Host, Observed, Postgres, pages_needed};
 use crate::findings::{Severity, Verdicts};
 
-use super::{Case, at, judged, percent, plain, size};
+use super::{Case, at, judged, percent, plain, size, time};
 
 /// D01: more connections than processors can serve.
 pub(super) fn too_many_for_cores(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
@@ -281,6 +281,20 @@ pub(super) fn network_disk(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
         }
         Ok(())
     });
+    judged(verdicts, |verdicts| {
+        let commits = case.server()?.commits.clone()?;
+        let waited = commits.p99 - commits.way;
+        if waited > COMMIT_MAX {
+            let evidence = format!(
+                "99 % of {} commits took up to {} on the server, half of them {}",
+                plain(commits.count as f64),
+                time(waited),
+                time((commits.median - commits.way).max(0.0))
+            );
+            verdicts.fires(&at("server"), "commit", evidence);
+        }
+        Ok(())
+    });
 }
 
 /// D47: a walsender is busy.
@@ -303,6 +317,8 @@ pub(super) fn walsenders(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
     });
 }
 
+/// Seconds for which a commit waits for the disk.
+const COMMIT_MAX: f64 = 0.01;
 const CONNECTIONS_A_CORE: f64 = 10.0;
 const ACTIVE_A_CORE: f64 = 4.0;
 /// An entry of 8 bytes for each page of 4,096.

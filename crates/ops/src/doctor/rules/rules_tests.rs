@@ -153,6 +153,20 @@ const FIRING: &[Firing] = &[
         "I database app \"g\" was prepared 60 min ago",
     ),
     (
+        "D25",
+        |t| t.server().temporary = Ok(rows(json!([{ "pid": 100, "size": 2_097_152, "age": 7_300 }]))),
+        "I database app pid 100 (rails, user web, database app) is idle, and keeps a cursor WITH HOLD of 2 MB for 2.0 h",
+    ),
+    (
+        "D25",
+        |t| {
+            t.pooler().pins = Ok(rows(
+                json!([{ "kind": "cursor", "database": "app", "client": "C-0x1", "server": "S-0x2", "age": "3601" }]),
+            ))
+        },
+        "I database app client C-0x1 keeps server S-0x2 by a cursor WITH HOLD for 60 min",
+    ),
+    (
         "D26",
         |t| {
             t.server().advisory = Ok(rows(
@@ -311,6 +325,12 @@ const FIRING: &[Firing] = &[
     ("D43", |t| t.set("synchronous_standby_names", "*"), "W server synchronous_standby_names = '*'; 0 standbys"),
     ("D44", |t| t.host().filesystem = Ok("nfs4".to_owned()), "I host the filesystem of data_directory is nfs4"),
     (
+        "D44",
+        |t| t.server().commits.as_mut().expect("commits").p99 = 0.0121,
+        "I server 99 % of 200 commits took up to 11 ms on the server, half of them 1 ms",
+    ),
+    ("D44", |t| t.server().commits = Err("--commit-probe".to_owned()), "needs --commit-probe"),
+    (
         "D45",
         |t| {
             standby(t);
@@ -379,6 +399,11 @@ fn no_rule_fires_on_what_is_healthy() {
         &mut trial,
         json!({ "pid": 8, "state": "idle in transaction", "state_age": 99, "xmin_age": 99_999, "is_own": true }),
     );
+    // A statement at work has temporary files, and so have cursors of a moment ago.
+    session(&mut trial, json!({ "pid": 9, "state": "active" }));
+    trial.server().temporary = Ok(rows(json!([{ "pid": 9, "age": 9_999 }, { "pid": 100, "age": 3_599 }])));
+    trial.pooler().pins =
+        Ok(rows(json!([{ "kind": "cursor", "age": "3599" }, { "kind": "temporary", "age": "99999" }])));
     assert_eq!(trial.findings().found, []);
 }
 

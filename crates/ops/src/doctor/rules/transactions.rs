@@ -3,10 +3,10 @@
 //! Always true: our own sessions are not judged.
 //! Not here: what sessions wait for (`work`).
 
-use crate::facts::{Backend, Waits};
+use crate::facts::{Backend, Waits, amount, word};
 use crate::findings::Verdicts;
 
-use super::{Case, at, counted, judged, listed, percent, plain, time};
+use super::{Case, at, counted, judged, listed, percent, plain, size, time};
 
 /// D03: sessions are idle in a transaction.
 pub(super) fn idle_in_transaction(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
@@ -79,8 +79,28 @@ pub(super) fn old_xmin(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
     });
 }
 
-/// D25: a prepared transaction is old.
+/// D25: a prepared transaction or a cursor WITH HOLD is old.
 pub(super) fn prepared(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
+    judged(verdicts, |verdicts| {
+        let server = case.server()?;
+        let activity = server.activity.as_ref().map_err(String::clone)?;
+        let session = |pid: u32| activity.iter().find(|one| one.pid == pid);
+        // Outside of a transaction nothing else has a temporary file.
+        for files in server.temporary.as_ref().map_err(String::clone)?.iter().filter(|files| files.age > PREPARED_MAX) {
+            let Some(idle) = session(files.pid).filter(|one| one.state.as_deref() == Some("idle")) else { continue };
+            let (size, age) = (size(files.size), time(files.age));
+            let evidence = format!("{} is idle, and keeps a cursor WITH HOLD of {size} for {age}", who(idle));
+            verdicts.fires(&at(&format!("database {}", idle.database.as_deref().unwrap_or_default())), "", evidence);
+        }
+        let pins = case.seen.pooler.as_ref().ok().and_then(|console| console.pins.as_ref().ok());
+        for pin in pins.into_iter().flatten().filter(|pin| word(pin, "kind") == "cursor") {
+            let Some(age) = amount(pin, "age").filter(|age| *age > PREPARED_MAX) else { continue };
+            let (client, server) = (word(pin, "client"), word(pin, "server"));
+            let evidence = format!("client {client} keeps server {server} by a cursor WITH HOLD for {}", time(age));
+            verdicts.fires(&at(&format!("database {}", word(pin, "database"))), "", evidence);
+        }
+        Ok(())
+    });
     judged(verdicts, |verdicts| {
         let prepared = case.server()?.prepared.as_ref().map_err(String::clone)?;
         for one in prepared.iter().filter(|one| one.age > PREPARED_MAX) {

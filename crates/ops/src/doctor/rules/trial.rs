@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::doctor::options::{DoctorOptions, Given};
-use crate::facts::{Answers, Console, Host, Inside, Phases, PoolUsage, Postgres, Tally, waits};
+use crate::facts::{Answers, Commits, Console, Host, Inside, Phases, PoolUsage, Postgres, Tally, waits};
 use crate::findings::Findings;
 
 use super::Observations;
@@ -117,7 +117,7 @@ fn server() -> Postgres {
             { "pid": 101, "database": "app", "role": "web", "application": "psql", "state": "idle", "kind": "client backend", "address": "10.0.0.7", "state_age": 1.0 },
         ]),
     );
-    for name in ["pg_prepared_xacts", "pg_locks", "pg_replication_slots", "pg_stat_replication"] {
+    for name in ["pg_prepared_xacts", "pg_ls_tmpdir", "pg_locks", "pg_replication_slots", "pg_stat_replication"] {
         put(&mut answers, name, json!([]));
     }
     put(&mut answers, "pg_ls_waldir", json!([{ "count": 1 }]));
@@ -135,6 +135,7 @@ fn server() -> Postgres {
         json!([{ "name": "app", "xact": 1000, "sessions": 50, "blks_hit": 1e6, "blks_read": 100 }]),
     );
     let mut server = Postgres::read("db:5432", &answers);
+    server.commits = Ok(Commits { count: 200, median: 0.002, p99: 0.009, way: 0.001 });
     let mut after = server.before.clone();
     after.databases =
         Ok(rows(json!([{ "name": "app", "xact": 21_000, "sessions": 51, "blks_hit": 2e6, "blks_read": 200 }])));

@@ -56,7 +56,11 @@ pub(crate) struct Postgres {
     pub(crate) advisory: Observed<Vec<AdvisoryLock>>,
     pub(crate) slots: Observed<Vec<Slot>>,
     pub(crate) replication: Observed<Vec<Walsender>>,
+    /// Temporary files in the default tablespace.
+    pub(crate) temporary: Observed<Vec<TemporaryFiles>>,
     pub(crate) histories: Observed<f64>,
+    /// How long commits take, if that was tried.
+    pub(crate) commits: Observed<Commits>,
     /// What each database says: its name, and the answer or why there is none.
     pub(crate) inside: Vec<(String, Observed<Inside>)>,
     /// The counters at the beginning.
@@ -84,6 +88,8 @@ impl Postgres {
             advisory: seen.clone().and_then(|()| answers.rows("pg_locks")),
             slots: answers.rows("pg_replication_slots"),
             replication: seen.clone().and_then(|()| answers.rows("pg_stat_replication")),
+            temporary: answers.rows("pg_ls_tmpdir"),
+            commits: Err("--commit-probe".to_owned()),
             histories: answers.row::<Counted>("pg_ls_waldir").map(|counted| counted.count),
             inside: Vec::new(),
             before: Counters::read(answers),
@@ -146,6 +152,19 @@ impl Counters {
     }
 }
 
+/// How long commits take, in seconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Commits {
+    /// The number of commits that were tried.
+    pub(crate) count: usize,
+    /// Half took at most so long.
+    pub(crate) median: f64,
+    /// 99 % took at most so long.
+    pub(crate) p99: f64,
+    /// Of that, the way to the server and back: half of the requests that wait for nothing took at most so long.
+    pub(crate) way: f64,
+}
+
 macro_rules! rows {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty,)* })*) => {
         $($(#[$doc])*
@@ -188,6 +207,9 @@ rows! {
 
     /// A prepared transaction.
     PreparedTransaction { gid: String, database: String, age: f64, xid_age: f64, }
+
+    /// Temporary files of a session: bytes, and seconds since the oldest was last written.
+    TemporaryFiles { pid: u32, size: f64, age: f64, }
 
     /// An advisory lock that is granted.
     AdvisoryLock {

@@ -88,6 +88,11 @@ pub(crate) const SERVER_QUERIES: &[Query] = &[
         "select pid, application_name as application, host(client_addr) as address, state, sync_state, age(backend_xmin) as xmin_age \
          from pg_stat_replication",
     ),
+    any(
+        "pg_ls_tmpdir",
+        "select substring(name from '^pgsql_tmp([0-9]+)[.]')::int as pid, sum(size) as size, \
+         extract(epoch from now() - min(modification)) as age from pg_ls_tmpdir() where name ~ '^pgsql_tmp[0-9]+[.]' group by 1",
+    ),
     any("pg_ls_waldir", "select count(*) as count from pg_ls_waldir() where name like '%.history'"),
 ];
 

@@ -1,6 +1,7 @@
 //! `trunkline doctor`: run as an operator runs it, on servers and poolers that run.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -11,6 +12,7 @@ use tests::runner::skip;
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
+use crate::operation::quota::Quota;
 
 pub(crate) fn doctor_judges_with_a_role_that_may_only_monitor(house: &House) {
     if !is_ours(house) {
@@ -132,6 +134,47 @@ pub(crate) fn doctor_tries_commits_and_sees_cursors_of_idle_sessions(house: &Hou
     let (_, report) = judge(house, &["--server", &server, "--seconds", "0.1"]);
     let lacking = report["unevaluated"].as_array().expect("rules").iter().filter(|one| one["rule"] == "D44");
     assert!(lacking.into_iter().any(|one| one["needs"] == "--commit-probe"), "{report:#}");
+}
+
+pub(crate) fn doctor_tells_a_pooler_without_a_processor_from_slow_clients(house: &House) {
+    if !is_ours(house) {
+        return;
+    }
+    // A server of its own, so that nobody else's samples are there.
+    let postgres = Postgres::start(&house.place);
+    postgres.database("starved");
+    let line = format!("starved = host=127.0.0.1 port={} dbname=starved", postgres.port());
+    let pooler = house.start(&Ini::new(&line).set("pool_mode = transaction"));
+    let Some(_quota) = Quota::of(pooler.pid(), 0.05) else {
+        return skip("control groups cannot be made here");
+    };
+    let is_over = AtomicBool::new(false);
+    let (_, report) = std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = pooler.client("u", "starved");
+                while !is_over.load(Ordering::Relaxed) {
+                    client.query("select repeat('x', 1000) from generate_series(1, 500)");
+                }
+            });
+        }
+        let server = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", postgres.port());
+        let console = format!("host=127.0.0.1 port={} user=stats", pooler.port());
+        let pid = pooler.pid().to_string();
+        let report = judge(house, &["--server", &server, "--pooler", &console, "--pooler-pid", &pid, "--seconds", "4"]);
+        is_over.store(true, Ordering::Relaxed);
+        report
+    });
+    let table = &report["measured"][0];
+    let share = |name: &str| {
+        let rows = table["rows"].as_array().expect("rows").iter();
+        let row = rows.filter(|row| row.to_string().contains(name)).find_map(|row| row[1].as_f64());
+        row.unwrap_or_else(|| panic!("no {name} in {table:#}"))
+    };
+    // Clients take what they get at once: without the look at the processor most of the time would be theirs.
+    let (starved, clients) = (share("pooler: wait for a processor"), share("client, or network"));
+    println!("wait for a processor {starved:.2}, clients {clients:.2}");
+    assert!(starved > 2.0 * clients && starved > 0.3, "{starved} {clients}: {table:#}");
 }
 
 pub(crate) fn doctor_reports_what_it_knows_when_the_server_vanishes(house: &House) {

@@ -11,6 +11,7 @@ pub(crate) mod inis;
 pub(crate) mod lint;
 pub(crate) mod log_format;
 pub(crate) mod lookups;
+pub(crate) mod quota;
 pub(crate) mod record;
 pub(crate) mod signals;
 pub(crate) mod simulate;

@@ -17,7 +17,8 @@ fn division(case: &Case<'_>) -> Option<Measured> {
     let total = case.seen.pooler.as_ref().ok().and_then(|pooler| pooler.total().ok());
     let waits = case.seen.waits.as_ref().ok();
     // If no transaction of the pooler has ended in this time, it has counted none.
-    let division = divide(total.as_ref(), waits).or_else(|| divide(None, waits))?;
+    let starved = case.seen.starved.as_ref().ok().copied();
+    let division = divide(total.as_ref(), waits, starved).or_else(|| divide(None, waits, None))?;
     let note = match division.kind {
         Kind::Measured => "Trunkline's phases of transactions, merged with what the server waited for",
         Kind::OfPooler => {
@@ -30,6 +31,10 @@ fn division(case: &Case<'_>) -> Option<Measured> {
             "from the server's samples alone: the pooler's part needs --pooler, and transactions that end there in this time"
         }
     };
+    let note = match starved.filter(|_| division.starved.is_some()) {
+        Some(share) => format!("{note}; the pooler waited for a processor for {} of the time", percent(share)),
+        None => note.to_owned(),
+    };
     let others = match division.kind {
         Kind::OfServer => "client, network or pooler",
         Kind::Approximate => "client, network, slow pooler",
@@ -38,7 +43,8 @@ fn division(case: &Case<'_>) -> Option<Measured> {
     let mut parts = vec![("server", division.server), (others, division.client)];
     if division.kind != Kind::OfServer {
         parts.push(("pooler: wait for a server", division.waiting));
-        parts.push(("pooler: other", division.pooler - division.waiting));
+        parts.extend(division.starved.map(|seconds| ("pooler: wait for a processor", seconds)));
+        parts.push(("pooler: other", division.pooler - division.waiting - division.starved.unwrap_or(0.0)));
     }
     let rows = parts.into_iter().map(|(name, seconds)| {
         let share = seconds / division.total();
@@ -47,7 +53,7 @@ fn division(case: &Case<'_>) -> Option<Measured> {
     let columns = ["where", "time of sessions", "share"].map(str::to_owned).to_vec();
     Some(Measured {
         title: "Where the time of transactions went".to_owned(),
-        note: note.to_owned(),
+        note,
         words: 1,
         columns,
         rows: rows.collect(),

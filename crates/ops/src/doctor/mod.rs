@@ -25,7 +25,8 @@ use tokio::task::LocalSet;
 use crate::connection::{Line, Progress, Stop, address, console_target, in_database, server_target};
 use crate::facts::{
     self, Answers, CONSOLE_COUNTERS, CONSOLE_TABLES, Console, Counters, DATABASE_QUERIES, Host, Inside, Observed,
-    PoolUsage, Postgres, RATE_QUERIES, SERVER_QUERIES, Tally, Waits, parse_history, processor_times, usage_of_history,
+    PoolUsage, Postgres, RATE_QUERIES, SERVER_QUERIES, Tally, Waits, parse_history, processor_times, starvation,
+    thread_waits, usage_of_history,
 };
 use crate::findings::{Examined, Findings, Muted, Rule, Severity, Verdicts};
 use crate::hatest::Target;
@@ -138,7 +139,19 @@ impl<'o> Visit<'o> {
             host = Ok(look_at_host(&server, &pids));
             (Instant::now(), processor_times(Path::new("/"), pids.as_deref().unwrap_or_default()))
         });
+        let root = Path::new("/");
+        let threads = self.options.pooler_pid.map(|pid| (pid, Instant::now(), thread_waits(root, pid)));
         let waits = self.watch(&mut server, pooler.is_ok(), &mut stop).await;
+        let starved = match threads {
+            None => Err("--pooler-pid".to_owned()),
+            Some(_) if self.options.time.is_zero() => Err("a second reading (--seconds)".to_owned()),
+            Some((pid, began, before)) => {
+                before.and_then(|before| starvation(&before, &thread_waits(root, pid)?, began.elapsed().as_secs_f64()))
+            }
+        };
+        if let (Err(why), Some(pid)) = (&starved, self.options.pooler_pid) {
+            note(&format!("the pooler's process {pid}: {why}"));
+        }
         if let (Ok(host), Some((began, before))) = (&mut host, times) {
             let seconds = began.elapsed().as_secs_f64();
             if !self.options.time.is_zero() {
@@ -158,7 +171,7 @@ impl<'o> Visit<'o> {
             Ok(patient) => Ok(self.dismiss(patient, &mut stop, &mut problems).await),
             Err(why) => Err(why),
         };
-        Ok((Observations { server, waits, host, pooler, history: self.history.clone() }, problems))
+        Ok((Observations { server, waits, host, pooler, starved, history: self.history.clone() }, problems))
     }
 
     /// Lets the time between the readings pass, and samples in it.

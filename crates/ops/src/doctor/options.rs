@@ -18,6 +18,8 @@ pub struct DoctorOptions {
     pub(crate) server: Option<String>,
     /// The connection string of the pooler's console.
     pub(crate) pooler: Option<String>,
+    /// The pooler's process, if it runs on this machine.
+    pub(crate) pooler_pid: Option<u32>,
     /// The file with readings of the pooler's console.
     pub(crate) history: Option<String>,
     /// Whether this machine, which is the server's, is looked at.
@@ -60,6 +62,7 @@ impl Default for DoctorOptions {
         Self {
             server: None,
             pooler: None,
+            pooler_pid: None,
             history: None,
             is_host: false,
             time: Duration::from_secs(20),
@@ -114,6 +117,9 @@ fn read(mut parser: Parser) -> Result<DoctorOptions, String> {
             Arg::Long("rules") => options.wants_rules = true,
             Arg::Long("server") => options.server = Some(text(&mut parser)?),
             Arg::Long("pooler") => options.pooler = Some(text(&mut parser)?),
+            Arg::Long("pooler-pid") => {
+                options.pooler_pid = Some(number(&mut parser, "pooler-pid", (1.0, 4_194_304.0))? as u32);
+            }
             Arg::Long("history") => options.history = Some(text(&mut parser)?),
             Arg::Long("host") => options.is_host = true,
             Arg::Long("seconds") => {
@@ -171,9 +177,10 @@ fn format(word: &str) -> Result<Format, String> {
     format.ok_or_else(|| format!("--format: \"{word}\" is not one of table, json, html"))
 }
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "server",
     "pooler",
+    "pooler-pid",
     "history",
     "host",
     "seconds",
@@ -204,6 +211,7 @@ What to look at; at least one:
   --host                   this machine, which is the server's
 
 Options:
+  --pooler-pid PID         the pooler's process on this machine, to tell a pooler without a processor from slow clients
   --history FILE           readings of SHOW POOLS over a week, with --pooler: as trunkline advise reads them
   --seconds SECONDS        time between two readings, in which waits are sampled (20); 0 takes one reading
   --every MS               time between two samples of waits (10)

@@ -120,6 +120,40 @@ pub(crate) fn thread_times(root: &Path, pid: u32) -> Observed<BTreeMap<u32, f64>
         .collect())
 }
 
+/// The share of a time for which the busiest thread of a process wanted a processor and had none, by two readings: others had it, or the control
+/// group's time was used up.
+pub(crate) fn starvation(before: &ThreadWaits, after: &ThreadWaits, seconds: f64) -> Observed<f64> {
+    let grown = after.iter().filter_map(|(thread, (used, waited))| {
+        let (used_then, waited_then) = before.get(thread)?;
+        Some((used - used_then, waited - waited_then))
+    });
+    let busiest = grown.max_by(|one, other| (one.0 + one.1).total_cmp(&(other.0 + other.1)));
+    let (_, waited) = busiest.ok_or("the same process at the end of the time")?;
+    Ok((waited / seconds.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0))
+}
+
+/// Of each thread the processor time that it has used, and the time for which it has waited for one, in seconds since it began.
+pub(crate) type ThreadWaits = BTreeMap<u32, (f64, f64)>;
+
+/// How long the threads of a process have waited for processors.
+pub(crate) fn thread_waits(root: &Path, pid: u32) -> Observed<ThreadWaits> {
+    let folder = root.join(format!("proc/{pid}/task"));
+    let refused = |error: std::io::Error| format!("/proc/{pid}/task ({error})");
+    let names = fs::read_dir(folder).map_err(refused)?.flatten();
+    let threads = names.filter_map(|name| name.file_name().to_str()?.parse::<u32>().ok());
+    let waits: ThreadWaits = threads
+        .filter_map(|thread| {
+            let line = text(root, &format!("proc/{pid}/task/{thread}/schedstat")).ok()?;
+            let mut words = line.split_ascii_whitespace().map(|word| word.parse::<f64>().ok());
+            Some((thread, (words.next()?? / 1e9, words.next()?? / 1e9)))
+        })
+        .collect();
+    match waits.is_empty() {
+        true => Err(format!("/proc/{pid}/task/*/schedstat, which this kernel does not have")),
+        false => Ok(waits),
+    }
+}
+
 /// The processor time that the whole machine has used, and all that there was, since it began. The unit is the kernel's.
 pub(crate) fn machine_times(root: &Path) -> Observed<(f64, f64)> {
     let text = text(root, "proc/stat")?;
@@ -347,6 +381,13 @@ mod tests {
         assert_eq!(processor_times(root, &[17, 99]), BTreeMap::from([(17, 2.0)]));
         assert_eq!(thread_times(root, 17), Ok(BTreeMap::from([(18, 0.15)])));
         assert_eq!(thread_times(root, 16), Ok(BTreeMap::from([(16, 2.5)])));
+        let begin = thread_waits(root, 16).expect("one thread");
+        assert_eq!(begin, BTreeMap::from([(16, (2.5, 7e-9))]));
+        assert!(thread_waits(root, 17).expect_err("ticks only").contains("schedstat"));
+        // The busiest thread ran for 1 s and waited for 6 s of 10.
+        let end = BTreeMap::from([(16, (3.5, 6.0)), (21, (9.0, 9.0))]);
+        assert_eq!(starvation(&begin, &end, 10.0).map(|share| (share * 1000.0).round()), Ok(600.0));
+        assert!(starvation(&begin, &BTreeMap::new(), 1.0).is_err());
         assert!(thread_times(root, 99).is_err() && machine_times(root) == Ok((20.0, 100.0)));
         assert_eq!(allowed_processors(root, 16), Ok(1.5));
     }

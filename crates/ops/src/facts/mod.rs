@@ -31,7 +31,9 @@ pub(crate) use hba::{HbaAdmission, HbaFile, Offered, read_hba};
 pub(crate) use history::{PoolUsage, Reading, demand_of_history, parse_history, time_of, usage_of_history};
 #[cfg(test)]
 pub(crate) use host::Processes;
-pub(crate) use host::{Host, allowed_processors, machine_times, pages_needed, processor_times, thread_times};
+pub(crate) use host::{
+    Host, allowed_processors, machine_times, pages_needed, processor_times, starvation, thread_times, thread_waits,
+};
 pub(crate) use ini::{pooler_of, read_ini};
 pub(crate) use kind::Kind;
 pub(crate) use kubernetes::{Workload, read_kubernetes};

@@ -38,6 +38,8 @@ pub(crate) struct Observations {
     pub(crate) waits: Observed<Waits>,
     pub(crate) host: Observed<Host>,
     pub(crate) pooler: Observed<Console>,
+    /// The share of the time for which the pooler waited for a processor.
+    pub(crate) starved: Observed<f64>,
     /// The use of pools over a history.
     pub(crate) history: Observed<PoolUsage>,
 }

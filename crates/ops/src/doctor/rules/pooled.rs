@@ -19,7 +19,7 @@ pub(super) fn too_small(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
         if total.transactions < TRANSACTIONS_MIN {
             return Err(format!("more load: {} transactions in this time", plain(total.transactions)));
         }
-        let division = divide(Some(&total), None).ok_or("time that transactions took")?;
+        let division = divide(Some(&total), None, None).ok_or("time that transactions took")?;
         let share = division.waiting / division.total();
         if share <= WAIT_SHARE_MAX {
             return Ok(());

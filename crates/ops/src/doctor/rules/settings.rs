@@ -116,7 +116,7 @@ pub(super) fn jit(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
 /// What a transaction takes, in seconds, once it has a server.
 fn mean_transaction(case: &Case<'_>) -> Option<f64> {
     let total = case.seen.pooler.as_ref().ok()?.total().ok().filter(|total| total.transactions > 0.0)?;
-    let division = divide(Some(&total), None)?;
+    let division = divide(Some(&total), None, None)?;
     Some((division.total() - division.waiting) / total.transactions)
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn healthy() -> Trial {
         waits: Ok(waits(500, &[("active", "", "", 1), ("idle", "", "", 9)])),
         host: Ok(host()),
         pooler: Ok(console()),
+        starved: Err("--pooler-pid".to_owned()),
         history: Ok(PoolUsage {
             seconds: 8.0 * 86_400.0,
             readings: 1152,

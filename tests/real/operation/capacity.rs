@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::pooler::Ini;
+use tests::postgres::Postgres;
 use tests::program::{Ended, run};
 use tests::wait::{LIMIT, wait_until};
 
@@ -113,6 +114,75 @@ pub(crate) fn capacity_writes_only_with_the_word_and_leaves_nothing(house: &Hous
     assert!(json["measurement"]["bound"]["rate"].as_f64().is_some_and(|rate| rate > 1.0), "{json:#}");
     assert_eq!(owner.value("select count(*) from kept"), "0");
     assert_eq!(owner.value("select count(*) from pg_namespace where nspname = 'trunkline_capacity'"), "0");
+}
+
+/// Tables whose pages are counted: 300 and 700 that are read again and again, 500 that are read once. A statement reads one whole table.
+pub(crate) fn capacity_knows_the_shares_and_the_hot_set_by_construction(house: &House) {
+    let Some(_) = Command::of(house, "capacity") else { return };
+    // A server of its own: the buffers of another one have the tables of all tests.
+    let mut postgres = Postgres::start(&house.place);
+    postgres.query("alter system set shared_preload_libraries = 'pg_stat_statements'");
+    postgres.crash();
+    postgres.restart(&house.place);
+    postgres.database("shares");
+    let mut owner = postgres.client("shares");
+    for statement in ["create extension pg_buffercache", "create extension pg_stat_statements"] {
+        owner.run(statement);
+    }
+    for (table, pages) in [("small", 300), ("large", 700), ("once", 500)] {
+        // One row fills a page.
+        owner.run(&format!("create table {table} (n int, t text) with (autovacuum_enabled = off)"));
+        owner.run(&format!("alter table {table} alter t set storage plain"));
+        owner.run(&format!("insert into {table} select n, repeat('x', 5000) from generate_series(1, {pages}) n"));
+        assert_eq!(owner.value(&format!("select pg_relation_size('{table}') / 8192")), pages.to_string());
+    }
+    owner.run("checkpoint");
+    drop(owner);
+    postgres.crash();
+    postgres.restart(&house.place);
+    postgres.client("shares").run("select count(n) from once");
+    let at = |user: &str| format!("host=127.0.0.1 port={} user={user} dbname=shares", postgres.port());
+    let ended = measure(
+        house,
+        &[
+            "--target",
+            &at("u"),
+            "--server",
+            &at("postgres"),
+            "--statement",
+            "select count(n) from small",
+            "--statement",
+            "select count(n) from large",
+            "--slo",
+            "p90 1s",
+            "--clients",
+            "2",
+            "--quick",
+            "--minutes",
+            "0.05",
+            "--tables",
+            "--hot-set",
+            "--format",
+            "json",
+        ],
+    );
+    let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
+    let told = &json["measurement"]["attribution"];
+    let of = |list: &str, key: &str, name: &str, value: &str| {
+        let rows = told[list].as_array().unwrap_or_else(|| panic!("no {list} in {told:#}")).iter();
+        rows.filter(|row| row[key] == format!("public.{name}")).find_map(|row| row[value].as_f64())
+    };
+    for (name, share, pages) in [("small", 0.3, 300.0), ("large", 0.7, 700.0)] {
+        let blocks = of("tables", "table", name, "blocks").expect("a share");
+        assert!((blocks - share).abs() < 0.02, "{name}: {blocks} of the blocks: {told:#}");
+        assert!(of("tables", "table", name, "time_estimate").is_some_and(|time| time > 0.05), "{name}: {told:#}");
+        let hot = of("hot_set", "relation", name, "used_often").expect("buffers");
+        assert!((hot - pages).abs() <= pages * 0.05, "{name}: {hot} buffers: {told:#}");
+    }
+    let (buffers, hot) =
+        (of("hot_set", "relation", "once", "buffers"), of("hot_set", "relation", "once", "used_often"));
+    assert!(buffers.is_some_and(|all| all >= 500.0) && hot.is_none_or(|hot| hot < 25.0), "{told:#}");
+    assert!(told["writing"]["log_bytes"].as_f64().is_some_and(|bytes| bytes >= 0.0), "{told:#}");
 }
 
 pub(crate) fn capacity_tells_when_a_history_reaches_its_limits(house: &House) {

@@ -5,6 +5,7 @@
 //! Not here: reading tables out of a statement (`relations`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +13,7 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
 use super::relations::{Named, relations};
+use super::writing::{WriteCounters, Writing, question};
 use crate::connection::Line;
 use crate::facts::Observed;
 use crate::hatest::Target;
@@ -24,6 +26,8 @@ pub(crate) struct Attribution {
     /// Of the time of statements: unknown, and of no table of ours; or why nothing is known of time.
     pub(crate) untold: Observed<Untold>,
     pub(crate) hot: Observed<Vec<HotTable>>,
+    /// What was written meanwhile.
+    pub(crate) writing: Observed<Writing>,
 }
 
 /// What a table has of all.
@@ -81,6 +85,8 @@ pub(crate) struct StatementCounters {
     query: String,
     milliseconds: f64,
     wal: f64,
+    #[serde(default)]
+    dirtied: f64,
 }
 
 /// A reading of a server.
@@ -88,29 +94,49 @@ pub(crate) struct StatementCounters {
 pub(crate) struct Snapshot {
     pub(crate) tables: Observed<Vec<TableCounters>>,
     pub(crate) statements: Observed<Vec<StatementCounters>>,
+    pub(crate) writes: Observed<WriteCounters>,
+}
+
+impl Snapshot {
+    /// Pages that statements made dirty.
+    fn dirtied(&self) -> Observed<f64> {
+        let statements = self.statements.as_ref().map_err(String::clone)?;
+        Ok(statements.iter().map(|statement| statement.dirtied).sum())
+    }
 }
 
 /// A first reading that waits for the second.
 pub(crate) struct Observation<'t> {
     target: &'t Target,
     before: Snapshot,
+    began: Instant,
 }
 
 impl<'t> Observation<'t> {
     /// Reads for the first time.
     pub(crate) fn begin(target: &'t Target) -> Self {
-        Self { target, before: ask(target, false).0 }
+        Self { target, before: ask(target, false).0, began: Instant::now() }
     }
 
     /// Reads for the second time.
     pub(crate) fn end(self, is_hot_set: bool) -> Attribution {
+        let seconds = self.began.elapsed().as_secs_f64();
         let (after, hot) = ask(self.target, is_hot_set);
-        attribute(&self.before, &after, hot)
+        attribute(&self.before, &after, seconds, hot)
     }
 }
 
 /// What grew between two readings, as shares.
-pub(crate) fn attribute(before: &Snapshot, after: &Snapshot, hot: Observed<Vec<HotTable>>) -> Attribution {
+pub(crate) fn attribute(
+    before: &Snapshot,
+    after: &Snapshot,
+    seconds: f64,
+    hot: Observed<Vec<HotTable>>,
+) -> Attribution {
+    let writes = before.writes.as_ref().and_then(|before| Ok((before, after.writes.as_ref()?)));
+    let writing = writes
+        .map_err(String::clone)
+        .map(|(first, second)| Writing::between(seconds, first, second, (before.dirtied(), after.dirtied())));
     let grown = grown_tables(before, after);
     let statements = grown_statements(before, after);
     let (times, untold) = match (&grown, &statements) {
@@ -132,7 +158,7 @@ pub(crate) fn attribute(before: &Snapshot, after: &Snapshot, hot: Observed<Vec<H
         shares.sort_by(|a, b| b.blocks.total_cmp(&a.blocks));
         shares
     });
-    Attribution { tables, untold, hot }
+    Attribution { tables, untold, hot, writing }
 }
 
 fn grown_tables(before: &Snapshot, after: &Snapshot) -> Observed<Vec<TableCounters>> {
@@ -207,7 +233,10 @@ fn found<'t>(tables: &'t [TableCounters], named: &BTreeSet<Named>) -> Option<Vec
 
 /// Reads a server once, with its buffers or without.
 fn ask(target: &Target, is_hot_set: bool) -> (Snapshot, Observed<Vec<HotTable>>) {
-    let nothing = |why: String| (Snapshot { tables: Err(why.clone()), statements: Err(why.clone()) }, Err(why));
+    let nothing = |why: String| {
+        let snapshot = Snapshot { tables: Err(why.clone()), statements: Err(why.clone()), writes: Err(why.clone()) };
+        (snapshot, Err(why))
+    };
     let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
         return nothing("a runtime".to_owned());
     };
@@ -226,8 +255,15 @@ fn ask(target: &Target, is_hot_set: bool) -> (Snapshot, Observed<Vec<HotTable>>)
             },
             false => Err("--hot-set".to_owned()),
         };
+        let writes = match major(&mut line).await {
+            Ok(major) => rows(&mut line, "pg_stat_bgwriter", question(major)).await,
+            Err(why) => Err(why),
+        };
+        let writes = writes.and_then(|mut rows: Vec<WriteCounters>| {
+            rows.pop().ok_or_else(|| "pg_stat_bgwriter, whose answer is empty".to_owned())
+        });
         line.close().await;
-        Ok::<_, String>((Snapshot { tables, statements }, hot))
+        Ok::<_, String>((Snapshot { tables, statements, writes }, hot))
     });
     runtime.shutdown_background();
     read.unwrap_or_else(nothing)
@@ -241,6 +277,13 @@ async fn rows<T: DeserializeOwned>(line: &mut Line, name: &str, sql: &str) -> Ob
         .map_err(|why| format!("{name} ({why})"))?;
     let read = |row: &String| serde_json::from_str(row).map_err(|why| format!("{name}, whose answer is odd: {why}"));
     rows.iter().map(read).collect()
+}
+
+/// The major version.
+async fn major(line: &mut Line) -> Observed<u32> {
+    let mut version = String::new();
+    line.rows("show server_version_num", |row| version.extend(row.into_iter().flatten())).await?;
+    version.parse::<u32>().map(|number| number / 10_000).map_err(|_| "server_version_num as a number".to_owned())
 }
 
 /// The schema of an extension, quoted.
@@ -260,7 +303,8 @@ const TABLES: &str = "select t.relid::bigint as oid, t.schemaname as schema, t.r
     from pg_stat_user_tables t join pg_statio_user_tables i using (relid)";
 /// The texts are normalised: they have no literal.
 const STATEMENTS: &str = "select s.userid || '/' || s.queryid || '/' || coalesce(to_jsonb(s) ->> 'toplevel', '') as key, \
-    left(s.query, 100000) as query, s.total_exec_time as milliseconds, s.wal_bytes as wal from SCHEMA.pg_stat_statements s \
+    left(s.query, 100000) as query, s.total_exec_time as milliseconds, s.wal_bytes as wal, \
+    s.shared_blks_dirtied as dirtied from SCHEMA.pg_stat_statements s \
     where s.dbid = (select oid from pg_database where datname = current_database()) and s.queryid is not null \
     and coalesce(to_jsonb(s) ->> 'toplevel', 'true') = 'true'";
 const BUFFERS: &str = "select case when c.oid is null then 'of other databases, or of none' when n.nspname ~ '^pg_' then 'system catalogs' \
@@ -287,7 +331,13 @@ mod tests {
     }
 
     fn statement(key: &str, query: &str, milliseconds: f64) -> StatementCounters {
-        StatementCounters { key: key.to_owned(), query: query.to_owned(), milliseconds, wal: 0.0 }
+        StatementCounters {
+            key: key.to_owned(),
+            query: query.to_owned(),
+            milliseconds,
+            wal: 0.0,
+            dirtied: milliseconds * 2.0,
+        }
     }
 
     #[test]
@@ -295,6 +345,7 @@ mod tests {
         let before = Snapshot {
             tables: Ok(vec![table(1, "a", 1000.0), table(2, "b", 50.0)]),
             statements: Ok(vec![statement("1", "select * from a", 500.0)]),
+            writes: Ok(WriteCounters::default()),
         };
         let after = Snapshot {
             tables: Ok(vec![table(1, "a", 1300.0), table(2, "b", 750.0), table(3, "idle", 0.0)]),
@@ -304,8 +355,11 @@ mod tests {
                 statement("3", "call mystery()", 15.0),
                 statement("4", "select $1", 5.0),
             ]),
+            writes: Ok(WriteCounters { log: 100.0, ..WriteCounters::default() }),
         };
-        let shares = attribute(&before, &after, Err("--hot-set".to_owned()));
+        let shares = attribute(&before, &after, 5.0, Err("--hot-set".to_owned()));
+        let writing = shares.writing.expect("counters");
+        assert_eq!((writing.rate(writing.grown.log), writing.dirtied), (20.0, Ok(200.0)));
         let tables = shares.tables.expect("tables");
         let told: Vec<_> = tables.iter().map(|share| (&*share.table, share.blocks, share.time)).collect();
         assert_eq!(told, [("public.b", 0.7, Some(0.5)), ("public.a", 0.3, Some(0.3))]);
@@ -320,13 +374,16 @@ mod tests {
         let after = Snapshot {
             tables: Ok(vec![table(1, "a", 5.0), other]),
             statements: Ok(vec![statement("1", "select * from a", 6.0), statement("2", "select * from tenant.a", 4.0)]),
+            writes: Err("a right".to_owned()),
         };
-        let before = Snapshot { tables: Ok(Vec::new()), statements: Ok(Vec::new()) };
-        let shares = attribute(&before, &after, Err(String::new()));
+        let before =
+            Snapshot { tables: Ok(Vec::new()), statements: Ok(Vec::new()), writes: Ok(WriteCounters::default()) };
+        let shares = attribute(&before, &after, 1.0, Err(String::new()));
+        assert_eq!(shares.writing, Err("a right".to_owned()));
         assert_eq!(shares.untold.map(|untold| untold.unknown), Ok(0.6));
         let without =
             Snapshot { statements: Err("the extension pg_stat_statements in this database".to_owned()), ..after };
-        let shares = attribute(&before, &without, Err(String::new()));
+        let shares = attribute(&before, &without, 1.0, Err(String::new()));
         assert!(shares.untold.expect_err("no extension").contains("pg_stat_statements"));
         assert!(shares.tables.is_ok_and(|tables| tables.iter().all(|share| share.time.is_none())));
     }

@@ -154,7 +154,20 @@ fn attribution(attribution: &Attribution) -> Value {
         );
         one.collect::<Vec<_>>()
     });
+    let writing = attribution.writing.as_ref().map(|writing| {
+        json!({
+            "seconds": writing.seconds, "log_bytes": writing.grown.log, "pages_dirtied": writing.dirtied.as_ref().ok(),
+            "pages_dirtied_needs": writing.dirtied.as_ref().err(),
+            "pages_written": {
+                "checkpoints": writing.grown.checkpoints, "background_writer": writing.grown.writer, "others": writing.grown.sessions,
+            },
+            "checkpoint_share": writing.checkpoint_share(),
+            "checkpoints": { "timed": writing.grown.timed, "requested": writing.grown.requested },
+        })
+    });
     json!({
+        "writing": writing.as_ref().ok(),
+        "writing_needs": writing.as_ref().err(),
         "tables": tables.as_ref().ok(),
         "tables_need": tables.as_ref().err(),
         "time": attribution.untold.as_ref().ok().map(|untold| json!({

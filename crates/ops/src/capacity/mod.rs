@@ -34,6 +34,7 @@ mod slo;
 mod step;
 mod words;
 mod workload;
+mod writing;
 
 pub use course::{CapacityError, run};
 pub use options::{CapacityOptions, USAGE};

@@ -14,6 +14,7 @@ use super::scaling::{Scaling, idle_cost};
 use super::search::{End, Search};
 use super::slo::{Slo, milliseconds};
 use super::step::Phase;
+use super::writing::Writing;
 use crate::facts::Observed;
 use crate::table::{Table, count, short};
 
@@ -315,8 +316,32 @@ fn attributed(attribution: &Attribution) -> Vec<String> {
         ),
         Err(why) => format!("shares of time: not evaluated: needs {why}"),
     });
+    lines.push(written(&attribution.writing));
     lines.extend(hot(&attribution.hot));
     lines
+}
+
+fn written(writing: &Observed<Writing>) -> String {
+    let writing = match writing {
+        Ok(writing) => writing,
+        Err(why) => return format!("what was written: not evaluated: needs {why}"),
+    };
+    let a_second = |amount: f64| short(writing.rate(amount));
+    let dirtied = match &writing.dirtied {
+        Ok(pages) => format!("{} pages a second became dirty", a_second(*pages)),
+        Err(why) => format!("how many pages became dirty is not known (needs {why})"),
+    };
+    let by = match writing.checkpoint_share() {
+        Some(share) => format!(
+            "{} a second were written to the disk, {:.0} % of them by checkpoints ({} by time, {} asked for)",
+            a_second(writing.pages()),
+            share * 100.0,
+            count(writing.grown.timed),
+            count(writing.grown.requested)
+        ),
+        None => "none was written to the disk".to_owned(),
+    };
+    format!("the server wrote {} MB of the log a second; {dirtied}; {by}", short(writing.rate(writing.grown.log) / 1e6))
 }
 
 fn hot(hot: &Observed<Vec<super::attribution::HotTable>>) -> Vec<String> {

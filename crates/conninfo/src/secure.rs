@@ -51,6 +51,12 @@ impl Secure {
         Ok(Self { config, name })
     }
 
+    /// The configuration and the name, for whoever drives the handshake by bytes.
+    #[must_use]
+    pub fn into_parts(self) -> (Arc<ClientConfig>, ServerName<'static>) {
+        (self.config, self.name)
+    }
+
     /// A connector. Without TLS it fails, but is not called then.
     #[must_use]
     pub fn optional(secure: Option<Self>) -> Connector {

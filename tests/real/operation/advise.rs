@@ -1,10 +1,15 @@
 //! `trunkline advise`: run as an operator runs it, on histories, specs and configurations of the disk, and on a console.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::Value;
+use tests::authority::Authority;
+use tests::collector::Collector;
 use tests::place::free_port;
-use tests::program::{Bench, pgbench};
+use tests::pooler::Ini;
+use tests::program::{Bench, pgbench, run};
+use tests::wait::LIMIT;
 
 use crate::house::House;
 use crate::operation::command::Command;
@@ -69,6 +74,37 @@ pub(crate) fn advise_sizes_a_pool_by_a_simulation_and_tries_it(house: &House) {
     let size = json["plan"]["databases"]["db"]["pool_size"].as_u64().expect("a size");
     assert!((4..=6).contains(&size), "{json:#}");
     assert!(json["apply_check"]["regret"].as_f64().is_some_and(|regret| regret <= 0.05), "{json:#}");
+}
+
+pub(crate) fn advise_asks_by_tls_what_wants_tls(house: &House) {
+    let Some(_) = Command::of(house, "advise") else { return };
+    house.postgres.database("sealed_advice");
+    let authority = Authority::new("an authority");
+    let files = authority.signs("pooler", &["127.0.0.1"]).files(&house.place);
+    let ini = Ini::new(&house.line("sealed_advice"))
+        .set("client_tls_sslmode = require")
+        .set(&format!("client_tls_cert_file = {}", files.certificate.display()))
+        .set(&format!("client_tls_key_file = {}", files.key.display()));
+    let pooler = house.start(&ini);
+    let (ours, other) = (authority.file(&house.place), Authority::new("another authority").file(&house.place));
+    let advise = |authority: &Path, words: &[&str]| {
+        let mut command = house.place.command(house.place.pooler(), "KILL");
+        run(command.env("SSL_CERT_FILE", authority).arg("advise").args(words), LIMIT)
+    };
+    let console = |more: &str| format!("host=127.0.0.1 port={} user=stats {more}", pooler.port());
+    let verified = console(&format!("sslmode=verify-full sslrootcert={}", ours.display()));
+    // There is no demand to conclude from, which is known because the console has answered.
+    let ended = advise(&ours, &["--pooler", &verified, "--interval", "1"]);
+    assert_eq!(ended.code(), 5, "{ended:?}");
+    let ended = advise(&ours, &["--pooler", &console("sslmode=disable"), "--interval", "1"]);
+    assert!(ended.code() == 3 && ended.err.contains("SSL required"), "{ended:?}");
+    // What answers here is no metrics page, which is known because its certificate was accepted.
+    let collector = Collector::open_secured(&authority.signs("page", &["localhost"]));
+    let url = collector.setting().split_once("https://").map(|(_, rest)| format!("https://{rest}")).expect("a URL");
+    let ended = advise(&other, &["--metrics", &url, "--interval", "1"]);
+    assert!(ended.code() == 3 && ended.err.contains("certificate"), "{ended:?}");
+    let ended = advise(&ours, &["--metrics", &url, "--interval", "1"]);
+    assert!(!ended.err.contains("certificate") && ended.code() != 0, "{ended:?}");
 }
 
 pub(crate) fn advise_concludes_nothing_from_too_little(house: &House) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tests::authority::Authority;
 use tests::pooler::Ini;
 use tests::postgres::Postgres;
 use tests::program::{Ended, run};
@@ -183,6 +184,37 @@ pub(crate) fn capacity_knows_the_shares_and_the_hot_set_by_construction(house: &
         (of("hot_set", "relation", "once", "buffers"), of("hot_set", "relation", "once", "used_often"));
     assert!(buffers.is_some_and(|all| all >= 500.0) && hot.is_none_or(|hot| hot < 25.0), "{told:#}");
     assert!(told["writing"]["log_bytes"].as_f64().is_some_and(|bytes| bytes >= 0.0), "{told:#}");
+}
+
+/// A pooler that lets nobody in without TLS.
+pub(crate) fn a_load_is_encrypted_as_its_connection_string_asks(house: &House) {
+    let Some(_) = Command::of(house, "capacity") else { return };
+    house.postgres.database("sealed");
+    let authority = Authority::new("an authority");
+    let files = authority.signs("pooler", &["127.0.0.1"]).files(&house.place);
+    let ini = Ini::new(&house.line("sealed"))
+        .set("client_tls_sslmode = require")
+        .set(&format!("client_tls_cert_file = {}", files.certificate.display()))
+        .set(&format!("client_tls_key_file = {}", files.key.display()));
+    let pooler = house.start(&ini);
+    let ours = authority.file(&house.place).display().to_string();
+    let other = Authority::new("another authority").file(&house.place).display().to_string();
+    let target = |port: u16, more: &str| format!("host=127.0.0.1 port={port} user=u dbname=sealed {more}");
+    let run = |target: &str| {
+        measure(house, &["--target", target, "--clients", "2", "--quick", "--minutes", "0.05", "--format", "json"])
+    };
+    let ended = run(&target(pooler.port(), &format!("sslmode=verify-full sslrootcert={ours}")));
+    let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
+    assert!(json["measurement"]["bound"]["rate"].as_f64().is_some_and(|rate| rate > 1.0), "{json:#}");
+    for (port, mode, part) in [
+        (pooler.port(), "sslmode=disable".to_owned(), "SSL required"),
+        (pooler.port(), format!("sslmode=verify-ca sslrootcert={other}"), "certificate"),
+        (house.postgres.port(), "sslmode=require".to_owned(), "it does not speak TLS, which sslmode requires"),
+        (pooler.port(), "sslmode=verify-full sslrootcert=/nowhere".to_owned(), "cannot read /nowhere"),
+    ] {
+        let ended = run(&target(port, &mode));
+        assert!(ended.code() == 3 && ended.err.contains(part), "{mode}: {ended:?}");
+    }
 }
 
 pub(crate) fn capacity_tells_when_a_history_reaches_its_limits(house: &House) {

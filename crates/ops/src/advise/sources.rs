@@ -3,19 +3,22 @@
 //! Always true: nothing is written to what is asked; an answer has a largest size and a deadline. Ctrl-C ends the time between two readings.
 //! Not here: what observations mean (`facts`).
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream as Socket, UnixStream};
+use conninfo::Secure;
+use reactor::tls::Check;
+use rustls::{ClientConnection, StreamOwned};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
-use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio::task::LocalSet;
 
 use super::terms::Terms;
-use crate::facts::{self, Demand, Reading, Scrape, demand_of_history, demand_of_scrapes, parse_history, time_of};
+use crate::connection::{Line, console_target, server_target};
+use crate::facts::{
+    self, Demand, Reading, Record, Scrape, amount, demand_of_history, demand_of_scrapes, parse_history, time_of, word,
+};
+use crate::hatest::Target;
 use crate::trial::Interrupt;
 
 /// The demand that `/metrics` tell, each from a URL, which is asked twice, or from a file. `None` if it was ended early.
@@ -26,7 +29,7 @@ pub(super) fn of_metrics(
 ) -> Result<Option<Demand>, String> {
     let mut scrapes = Vec::new();
     for name in names {
-        if !name.starts_with("http://") {
+        if !name.starts_with("http://") && !name.starts_with("https://") {
             scrapes.extend(scrapes_of_file(name)?);
             continue;
         }
@@ -88,25 +91,51 @@ fn read(path: &str) -> Result<String, String> {
 
 /// The body of an answer to GET, by HTTP/1.0, which has neither chunks nor a second answer.
 fn fetch(url: &str) -> Result<String, String> {
-    let rest = url.strip_prefix("http://").ok_or("only http:// is understood")?;
+    let (is_secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return Err("only http:// and https:// are understood".to_owned()),
+    };
     let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
-    let with_port = if authority.rsplit(']').next().is_some_and(|end| end.contains(':')) {
-        authority.to_owned()
-    } else {
-        format!("{authority}:80")
+    let has_port = authority.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    let (host, with_port) = match authority.rsplit_once(':').filter(|_| has_port) {
+        Some((host, _)) => (host, authority.to_owned()),
+        None => (authority, format!("{authority}:{}", if is_secure { 443 } else { 80 })),
     };
     let fails = |why: std::io::Error| why.to_string();
     let address = with_port.to_socket_addrs().map_err(fails)?.next().ok_or("the name has no address")?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(fails)?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(fails)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(fails)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(fails)?;
     let request = format!("GET /{path} HTTP/1.0\r\nHost: {authority}\r\nAccept: text/plain\r\n\r\n");
+    match is_secure {
+        true => ask(encrypted(stream, host.trim_matches(['[', ']']))?, &request),
+        false => ask(stream, &request),
+    }
+}
+
+/// TLS over a connection, to a host whose certificate an authority of this system, or of `SSL_CERT_FILE`, has signed.
+fn encrypted(stream: TcpStream, host: &str) -> Result<impl Read + Write, String> {
+    let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
+    let authorities =
+        named.or_else(|| AUTHORITIES.into_iter().find(|path| std::path::Path::new(path).exists()).map(str::to_owned));
+    let authorities = authorities.ok_or("this system has no file of authorities; name one by SSL_CERT_FILE")?;
+    let (config, name) = Secure::new(Check::ChainAndName, Some(&authorities), host)?.into_parts();
+    let connection = ClientConnection::new(config, name).map_err(|why| why.to_string())?;
+    Ok(StreamOwned::new(connection, stream))
+}
+
+fn ask(mut stream: impl Read + Write, request: &str) -> Result<String, String> {
+    let fails = |why: std::io::Error| why.to_string();
     stream.write_all(request.as_bytes()).map_err(fails)?;
     let (mut answer, mut chunk, until) = (Vec::new(), [0; 1 << 16], Instant::now() + PATIENCE);
     loop {
-        match stream.read(&mut chunk).map_err(fails)? {
-            0 => break,
-            count => answer.extend_from_slice(&chunk[..count]),
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            // Many servers end an encrypted connection without saying so; HTTP/1.0 without a length has no other end.
+            Err(why) if why.kind() == ErrorKind::UnexpectedEof && !answer.is_empty() => break,
+            Err(why) => return Err(why.to_string()),
+            Ok(count) => answer.extend_from_slice(&chunk[..count]),
         }
         if answer.len() as u64 > facts::FILE_BYTES_MAX || Instant::now() > until {
             return Err("the answer is too long, or takes too long".to_owned());
@@ -114,6 +143,13 @@ fn fetch(url: &str) -> Result<String, String> {
     }
     let answer = String::from_utf8(answer).map_err(|_| "the answer is not UTF-8")?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("the answer is not HTTP")?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    if length.is_some_and(|length| body.len() < length) {
+        return Err("the answer was cut short".to_owned());
+    }
     match head.split(' ').nth(1) {
         Some("200") => Ok(body.to_owned()),
         _ => Err(format!("the answer is \"{}\"", head.lines().next().unwrap_or_default())),
@@ -122,14 +158,15 @@ fn fetch(url: &str) -> Result<String, String> {
 
 /// The demand that a console tells within an interval, asked every second. `None` if it was ended early.
 pub(super) fn of_console(conninfo: &str, interval: Duration, interrupt: &Interrupt) -> Result<Option<Demand>, String> {
-    let console = Asked::connect(conninfo, "pgbouncer")?;
+    let mut console = Asked::connect(console_target(NAME, conninfo))?;
     let began = Instant::now();
     let mut readings = Vec::new();
     loop {
-        let (at, stats) = timed(began, || console.rows("SHOW STATS"));
+        let (at, stats) = timed(began, || console.records("SHOW STATS"));
         let mut reading = Reading::new(at);
-        for (columns, rows) in [stats?, console.rows("SHOW POOLS")?] {
-            rows.iter().for_each(|row| reading.take(&columns, row));
+        for record in stats?.into_iter().chain(console.records("SHOW POOLS")?) {
+            let (columns, cells): (Vec<String>, Vec<String>) = record.into_iter().unzip();
+            reading.take(&columns, &cells);
         }
         readings.push(reading);
         let left = interval.saturating_sub(began.elapsed());
@@ -145,21 +182,21 @@ pub(super) fn of_console(conninfo: &str, interval: Duration, interrupt: &Interru
 
 /// Fills in what a PostgreSQL server says of itself, where the operator says nothing.
 pub(super) fn of_server(conninfo: &str, terms: &mut Terms) -> Result<(), String> {
-    let server = Asked::connect(conninfo, "postgres")?;
-    let (_, rows) = server.rows(
-        "SELECT name, setting, coalesce(unit, '') FROM pg_settings WHERE name IN ('max_connections', \
+    let mut server = Asked::connect(server_target(NAME, conninfo))?;
+    let rows = server.records(
+        "SELECT name, setting, coalesce(unit, '') AS unit FROM pg_settings WHERE name IN ('max_connections', \
          'superuser_reserved_connections', 'reserved_connections', 'shared_buffers', 'work_mem', 'huge_pages', 'huge_pages_status')",
     )?;
-    let text = |name: &str| rows.iter().find(|row| row.first().is_some_and(|own| own == name));
+    let find = |name: &str| rows.iter().find(|row| word(row, "name") == name);
     let number = |name: &str| {
-        let row = text(name)?;
-        let factor = match row.get(2)?.as_str() {
+        let row = find(name)?;
+        let factor = match word(row, "unit").as_str() {
             "8kB" => 8192.0,
             "kB" => 1024.0,
             "MB" => 1024.0 * 1024.0,
             _ => 1.0,
         };
-        row.get(1)?.parse::<f64>().ok().map(|value| value * factor)
+        amount(row, "setting").map(|value| value * factor)
     };
     terms.max_connections = terms.max_connections.or(number("max_connections"));
     let reserved =
@@ -168,85 +205,40 @@ pub(super) fn of_server(conninfo: &str, terms: &mut Terms) -> Result<(), String>
     terms.shared_buffers = terms.shared_buffers.or(number("shared_buffers"));
     terms.work_mem = terms.work_mem.or(number("work_mem"));
     // huge_pages = try may have failed, which only 17 tells.
-    let has = |name: &str| text(name).and_then(|row| row.get(1)).is_some_and(|value| value == "on");
+    let has = |name: &str| find(name).is_some_and(|row| word(row, "setting") == "on");
     terms.has_huge_pages |= has("huge_pages") || has("huge_pages_status");
     Ok(())
 }
 
-/// A connection on which questions are asked. It is not encrypted: consoles and servers that want TLS are not asked.
+/// A connection on which questions are asked.
 struct Asked {
     runtime: Runtime,
-    client: Client,
+    local: LocalSet,
+    line: Line,
 }
 
 impl Asked {
-    fn connect(conninfo: &str, database: &str) -> Result<Self, String> {
-        let mut config: Config = conninfo.parse().map_err(|why| format!("the connection string is wrong: {why}"))?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err("sslmode=require: only connections without TLS are made; use --metrics or --history".to_owned());
-        }
-        if config.get_dbname().is_none() {
-            config.dbname(database);
-        }
-        if let (None, Ok(password)) = (config.get_password(), std::env::var("PGPASSWORD")) {
-            config.password(password);
-        }
-        config.ssl_mode(SslMode::Disable).application_name("trunkline advise");
+    fn connect(target: Result<Target, String>) -> Result<Self, String> {
+        let target = target?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
-        let login = async { timeout(PATIENCE, log_in(&config)).await };
-        let client = runtime.block_on(login).map_err(|_| format!("no login within {} s", PATIENCE.as_secs()))??;
-        Ok(Self { runtime, client })
+        let local = LocalSet::new();
+        let line = local.block_on(&runtime, Line::open(&target))?;
+        Ok(Self { runtime, local, line })
     }
 
-    /// The names of the columns, and the rows of an answer as text.
-    fn rows(&self, question: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
-        let asked = self.runtime.block_on(async { timeout(PATIENCE, self.client.simple_query(question)).await });
-        let messages =
-            asked.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?.map_err(|why| said(&why))?;
-        let (mut columns, mut rows) = (Vec::new(), Vec::new());
-        for message in messages {
-            if let SimpleQueryMessage::Row(row) = message {
-                columns = row.columns().iter().map(|column| column.name().to_owned()).collect();
-                rows.push((0..row.len()).map(|place| row.get(place).unwrap_or_default().to_owned()).collect());
-            }
-        }
-        Ok((columns, rows))
+    fn records(&mut self, question: &str) -> Result<Vec<Record>, String> {
+        self.local.block_on(&self.runtime, self.line.records(question))
     }
 }
 
-/// Logs in to the first host of a connection string.
-async fn log_in(config: &Config) -> Result<Client, String> {
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let fails = |why: std::io::Error| why.to_string();
-    match config.get_hosts().first() {
-        Some(Host::Unix(folder)) => {
-            let path = folder.join(format!(".s.PGSQL.{port}"));
-            converse(config, UnixStream::connect(path).await.map_err(fails)?).await
-        }
-        Some(Host::Tcp(name)) => converse(config, Socket::connect((name.as_str(), port)).await.map_err(fails)?).await,
-        None => converse(config, Socket::connect(("localhost", port)).await.map_err(fails)?).await,
-    }
-}
-
-async fn converse<S>(config: &Config, stream: S) -> Result<Client, String>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(|why| said(&why))?;
-    // What ends it is told by the question that gets no answer.
-    tokio::spawn(async move {
-        let _ = connection.await;
-    });
-    Ok(client)
-}
-
-/// An error with what the server says.
-fn said(why: &tokio_postgres::Error) -> String {
-    match why.as_db_error() {
-        Some(error) => format!("{} ({})", error.message(), error.code().code()),
-        None => std::error::Error::source(why).map_or_else(|| why.to_string(), |source| format!("{why}: {source}")),
-    }
-}
-
+/// The `application_name`.
+const NAME: &str = "trunkline advise";
+/// Where distributions have the authorities that they trust.
+const AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
 const PATIENCE: Duration = Duration::from_secs(10);
 const BETWEEN_READINGS: Duration = Duration::from_secs(1);

@@ -17,6 +17,7 @@ use super::probe::Closed;
 use super::slo::Slo;
 use super::step::{Ask, Step};
 use super::workload::Workload;
+use crate::connection::tls_of;
 use crate::hatest::Target;
 use crate::load::{Driver, Effort, Fitness, Lane, Login, Patience, Place, Times, micros, reasons_against, steadiness};
 use crate::theory::estimate::batch_mean;
@@ -222,6 +223,7 @@ pub(crate) fn login_of(target: &Target) -> Result<Login, String> {
         database: text(host.login.get_dbname()).into(),
         secret: Arc::new(host.login.get_password().map_or(Secret::None, plain)),
         name: NAME.into(),
+        tls: tls_of(target, host)?,
     })
 }
 

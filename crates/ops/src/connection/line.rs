@@ -118,7 +118,8 @@ impl Line {
         }
     }
 
-    async fn records(&mut self, statement: &str) -> Observed<Vec<Record>> {
+    /// Runs a statement; values are by the names of their columns.
+    pub(crate) async fn records(&mut self, statement: &str) -> Observed<Vec<Record>> {
         self.check()?;
         let answer = timeout(ANSWER_TIME_MAX, self.session.records(statement)).await;
         self.settle(answer.map(|answer| answer.map_err(|failure| failure.text())))

@@ -5,8 +5,10 @@
 
 mod line;
 mod progress;
+mod secure;
 mod stop;
 
 pub(crate) use line::{Line, address, console_target, in_database, server_target, writing_target};
 pub(crate) use progress::Progress;
+pub(crate) use secure::{Tls, tls_of};
 pub(crate) use stop::Stop;

@@ -37,7 +37,7 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 pub(crate) use answer::{Codes, Failure};
 pub use options::{HatestOptions, USAGE};
 pub(crate) use session::Session;
-pub(crate) use target::{Machine, Target};
+pub(crate) use target::{HostOfTarget, Machine, Target};
 
 use check::{Checked, Verdict};
 use fault::FaultRun;

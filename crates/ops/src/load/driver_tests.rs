@@ -14,6 +14,7 @@ fn lane(address: std::net::SocketAddr, clients_max: u32) -> Lane {
         database: "d".into(),
         secret: Arc::new(auth::Secret::default()),
         name: "load".into(),
+        tls: None,
     };
     Lane { login: Arc::new(login), clients_max, waiting_max: 100_000, requests_max: 0, idle_max: None, lifetime: None }
 }

@@ -4,6 +4,7 @@
 //! be sent, not from the one at which a client was free for it.
 //! Not here: which load a command plays (`simulate`, `capacity`), what follows from it (`theory`, `findings`).
 
+mod channel;
 mod check;
 mod driver;
 mod law;

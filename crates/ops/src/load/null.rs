@@ -56,6 +56,7 @@ impl NullResponder {
             database: "null".into(),
             secret: Arc::default(),
             name: "null".into(),
+            tls: None,
         }
     }
 }

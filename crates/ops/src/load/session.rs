@@ -2,10 +2,10 @@
 //!
 //! Always true: logging in is done by the machine by which the pooler logs in to servers (`protocol::server`); an answer is
 //! read to its end, in constant memory however long it is.
-//! Not here: TLS, and the extended protocol; when something is asked (`driver`).
+//! Not here: TLS (`channel`), and the extended protocol; when something is asked (`driver`).
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -19,6 +19,9 @@ use wire::backend::{self, TxStatus};
 use wire::frame::{self, Scanner};
 use wire::notice::Notice;
 use wire::{frontend, write};
+
+use super::channel::Channel;
+use crate::connection::Tls;
 
 /// Where a server or a pooler listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +40,8 @@ pub(crate) struct Login {
     pub(crate) secret: Arc<Secret>,
     /// The `application_name`.
     pub(crate) name: Arc<str>,
+    /// Whether, and how, connections are encrypted.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The parts of a login, in microseconds of the run.
@@ -77,12 +82,11 @@ impl fmt::Display for Refused {
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    socket: Socket,
+    channel: Channel,
     stage: Stage,
     scanner: Scanner,
     /// The body of a message that matters, as far as it has come.
     body: Vec<u8>,
-    unsent: Vec<u8>,
     error: Option<Refused>,
     times: LoginTimes,
 }
@@ -121,14 +125,13 @@ impl Session {
             channel: None,
             parameters: vec![("application_name".into(), (*login.name).into())],
         };
-        let mut unsent = Vec::new();
-        let login = ServerLogin::begin(identity, nonce()?, &mut unsent);
+        let mut channel = Channel::new(socket, login.tls.clone());
+        let login = ServerLogin::begin(identity, nonce()?, &mut channel.unsent);
         Ok(Self {
-            socket,
+            channel,
             stage: Stage::Connecting(Box::new(login)),
             scanner: Scanner::default(),
             body: Vec::new(),
-            unsent,
             error: None,
             times: LoginTimes { began: now, ..LoginTimes::default() },
         })
@@ -136,46 +139,36 @@ impl Session {
 
     /// Whether it waits for its socket to take something.
     pub(super) fn wants_write(&self) -> bool {
-        !self.unsent.is_empty()
+        self.channel.wants_write()
     }
 
     /// Its socket takes something.
     pub(super) fn flush(&mut self, now: u64) -> Result<(), Refused> {
         if matches!(self.stage, Stage::Connecting(_)) {
-            if let Some(why) = self.socket.take_error().map_err(broken)? {
-                return Err(broken(why));
-            }
+            self.channel.connected().map_err(broken)?;
             self.times.connected = now;
             self.stage = match std::mem::replace(&mut self.stage, Stage::Open) {
                 Stage::Connecting(login) => Stage::LoggingIn(login),
                 other => other,
             };
         }
-        while !self.unsent.is_empty() {
-            match self.socket.write(&self.unsent) {
-                Ok(count) => drop(self.unsent.drain(..count)),
-                Err(why) if why.kind() == ErrorKind::WouldBlock => break,
-                Err(why) if why.kind() == ErrorKind::Interrupted => {}
-                // What the server said before it closed the connection is still there to be read.
-                Err(_) => {
-                    self.unsent.clear();
-                    break;
-                }
-            }
+        // What the server said before it closed the connection is still there to be read.
+        if self.channel.flush().is_err() {
+            self.channel.unsent.clear();
         }
         Ok(())
     }
 
     /// Asks something by the simple protocol. Nothing else may be under way.
     pub(super) fn ask(&mut self, sql: &str, now: u64) -> Result<(), Refused> {
-        write::query(&mut self.unsent, sql);
+        write::query(&mut self.channel.unsent, sql);
         self.flush(now)
     }
 
     /// Reads what has come, by way of this buffer, until something is complete or nothing more has come.
     pub(super) fn hear(&mut self, buffer: &mut [u8], now: u64) -> Result<Option<Heard>, Refused> {
         loop {
-            let count = match self.socket.read(buffer) {
+            let count = match self.channel.read(buffer) {
                 Ok(0) => return Err(self.error.take().unwrap_or_else(closed)),
                 Ok(count) => count,
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(None),
@@ -184,7 +177,7 @@ impl Session {
             };
             let heard = self.take(&buffer[..count], now)?;
             // A short read has emptied the socket, and what comes later makes it ready again.
-            if heard.is_some() || count < buffer.len() {
+            if heard.is_some() || count < buffer.len() && !self.channel.may_have_more() {
                 return Ok(heard);
             }
         }
@@ -224,9 +217,9 @@ impl Session {
                 }
                 match login.hear(kind, body).map_err(refused)? {
                     Step::Wait => {}
-                    Step::Send(bytes) => self.unsent.extend(bytes),
+                    Step::Send(bytes) => self.channel.unsent.extend(bytes),
                     Step::Derive(derivation) => {
-                        self.unsent.extend(login.salted(Arc::new(derivation.run())).unwrap_or_default());
+                        self.channel.unsent.extend(login.salted(Arc::new(derivation.run())).unwrap_or_default());
                     }
                     Step::Ready(arrival) => {
                         self.times.ready = now;
@@ -255,17 +248,16 @@ impl Session {
 
     /// Says goodbye, if the socket takes it.
     pub(super) fn terminate(mut self) {
-        let mut bytes = Vec::new();
-        write::bare(&mut bytes, frontend::TERMINATE);
-        if self.unsent.is_empty() {
-            let _ = self.socket.write(&bytes);
+        if self.channel.unsent.is_empty() {
+            write::bare(&mut self.channel.unsent, frontend::TERMINATE);
+            let _ = self.channel.flush();
         }
     }
 }
 
 impl AsFd for Session {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.channel.as_fd()
     }
 }
 

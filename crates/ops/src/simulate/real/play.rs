@@ -43,6 +43,7 @@ impl<'a> Play<'a> {
                 database: objects.databases[tenant.database].as_str().into(),
                 secret: secret.clone(),
                 name: "simulate".into(),
+                tls: None,
             })
         };
         Self {

@@ -147,6 +147,7 @@ impl Stage {
                 database: "postgres".into(),
                 secret: Arc::default(),
                 name: "simulate probe".into(),
+                tls: None,
             }),
         };
         let played = play(&setup, goes_on)?;

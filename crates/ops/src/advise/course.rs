@@ -85,8 +85,8 @@ pub fn run(options: &AdviseOptions) -> Result<u8, AdviseError> {
 fn shown(advice: &Advice, options: &AdviseOptions) -> Result<String, AdviseError> {
     let diff = || -> Result<String, AdviseError> {
         options.config.as_deref().map_or(Ok(String::new()), |path| {
-            let bytes = facts::read(path).map_err(|why| AdviseError::Failed(format!("{path}: {why}")))?;
-            Ok(formats::diff(path, &String::from_utf8_lossy(&bytes), &advice.plan()))
+            let diff = formats::diff(path, &|name| facts::read(name), &advice.plan());
+            diff.map_err(|why| AdviseError::Failed(format!("{path}: {why}")))
         })
     };
     Ok(match options.format {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io;
 
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -95,27 +96,79 @@ pub(crate) fn helm(advice: &Advice, replicas: Option<f64>) -> String {
     page
 }
 
-/// What changes in a configuration file, as a unified diff; empty if nothing does.
-pub(crate) fn diff(path: &str, text: &str, plan: &Plan) -> String {
-    let changed = rewritten(text, plan);
-    let diff = TextDiff::from_lines(text, &changed);
-    diff.unified_diff().context_radius(3).header(path, path).to_string()
+/// Reads a file by its name.
+pub(crate) type Reader<'r> = &'r dyn Fn(&str) -> io::Result<Vec<u8>>;
+
+/// What changes in a configuration file and in those that it includes, as a unified diff; empty if nothing does.
+///
+/// # Errors
+/// The file cannot be read. An included one that cannot be read is passed by.
+pub(crate) fn diff(path: &str, read: Reader<'_>, plan: &Plan) -> io::Result<String> {
+    let files = Files::read(path, read)?;
+    let changed = rewritten(&files.lines, plan);
+    let diffs = files.names.iter().enumerate().map(|(file, name)| {
+        let text =
+            |lines: &[Line]| lines.iter().filter(|(of, _)| *of == file).map(|(_, line)| &**line).collect::<String>();
+        let (before, after) = (text(&files.lines), text(&changed));
+        if before == after {
+            return String::new();
+        }
+        TextDiff::from_lines(&before, &after).unified_diff().context_radius(3).header(name, name).to_string()
+    });
+    Ok(diffs.collect())
 }
 
-/// The file with the advised values.
-fn rewritten(text: &str, plan: &Plan) -> String {
+/// A line with its end, and the number of its file.
+type Line = (usize, String);
+
+/// A configuration file with what it includes: its lines in the order in which a pooler reads them. A file that is included again is there once,
+/// so that none of its lines is changed twice.
+struct Files {
+    names: Vec<String>,
+    lines: Vec<Line>,
+}
+
+impl Files {
+    fn read(path: &str, read: Reader<'_>) -> io::Result<Self> {
+        let text = |name: &str| read(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let lines_of = |text: String| text.split_inclusive('\n').map(str::to_owned).rev().collect::<Vec<String>>();
+        let mut files = Self { names: vec![path.to_owned()], lines: Vec::new() };
+        // What is left of each file, the last line first; the innermost file comes last.
+        let mut open = vec![(0, lines_of(text(path)?))];
+        while let Some((file, rest)) = open.last_mut() {
+            let file = *file;
+            let Some(line) = rest.pop() else {
+                open.pop();
+                continue;
+            };
+            let included = line.trim().strip_prefix("%include").filter(|name| name.starts_with([' ', '\t']));
+            let included = included.map(|name| name.trim().to_owned());
+            files.lines.push((file, line));
+            if let Some(name) = included.filter(|name| files.names.len() < FILES_MAX && !files.names.contains(name))
+                && let Ok(text) = text(&name)
+            {
+                files.names.push(name);
+                open.push((files.names.len() - 1, lines_of(text)));
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// The lines with the advised values.
+fn rewritten(lines: &[Line], plan: &Plan) -> Vec<Line> {
     let mut settings: BTreeMap<&str, String> =
         plan.settings.iter().map(|(name, value)| (*name, value.clone())).collect();
-    let named: Vec<&str> = names(text);
-    // Databases that the file does not name have the default.
+    let named: Vec<&str> = names(lines);
+    // Databases that the files do not name have the default.
     let others = plan.databases.iter().filter(|(name, _)| !named.contains(&name.as_str()));
     if let Some(size) = others.filter_map(|(_, own)| own.pool_size).max() {
         settings.insert("default_pool_size", size.to_string());
     }
-    let (mut section, mut out) = (Section::Other, Vec::new());
-    // Where a setting goes that the file does not have: behind the last line of its section that says something.
+    let (mut section, mut out) = (Section::Other, Vec::<Line>::new());
+    // Where a setting goes that the files do not have: behind the last line of its section that says something.
     let mut place = None;
-    for line in text.split_inclusive('\n') {
+    for (file, line) in lines {
         let said = line.trim();
         if said.starts_with('[') {
             section = Section::of(said);
@@ -131,33 +184,41 @@ fn rewritten(text: &str, plan: &Plan) -> String {
         let end = if line.ends_with("\r\n") { "\r\n" } else { "\n" };
         match written {
             // A line that says the same stays as it is, with its spaces.
-            Some(written) if squeezed(&written) != squeezed(said) => out.push(format!("{written}{end}")),
-            _ => out.push(line.to_owned()),
+            Some(written) if squeezed(&written) != squeezed(said) => out.push((*file, format!("{written}{end}"))),
+            _ => out.push((*file, line.clone())),
         }
         let is_comment = said.starts_with([';', '#']);
         if section == Section::Settings && !said.is_empty() && !is_comment {
             place = Some(out.len());
         }
     }
-    if !settings.is_empty() {
-        if out.last().is_some_and(|last| !last.ends_with('\n')) {
-            out.push("\n".to_owned());
-        }
-        let place = place.unwrap_or_else(|| {
-            out.push("[pgbouncer]\n".to_owned());
-            out.len()
-        });
-        let lines = settings.iter().map(|(name, value)| format!("{name} = {value}\n"));
-        out.splice(place..place, lines);
+    if settings.is_empty() {
+        return out;
     }
-    out.concat()
+    let place = place.unwrap_or_else(|| {
+        end_with_newline(out.last_mut());
+        // Behind the last line of what is read there is no other section.
+        out.push((0, "[pgbouncer]\n".to_owned()));
+        out.len()
+    });
+    end_with_newline(out[..place].last_mut());
+    let file = out[place - 1].0;
+    let lines = settings.iter().map(|(name, value)| (file, format!("{name} = {value}\n"))).collect::<Vec<_>>();
+    out.splice(place..place, lines);
+    out
 }
 
-/// The databases that a file names.
-fn names(text: &str) -> Vec<&str> {
+fn end_with_newline(line: Option<&mut Line>) {
+    if let Some((_, line)) = line.filter(|(_, line)| !line.ends_with('\n')) {
+        line.push('\n');
+    }
+}
+
+/// The databases that the files name.
+fn names(lines: &[Line]) -> Vec<&str> {
     let mut section = Section::Other;
     let mut found = Vec::new();
-    for line in text.lines().map(str::trim) {
+    for line in lines.iter().map(|(_, line)| line.trim()) {
         if line.starts_with('[') {
             section = Section::of(line);
         } else if let (Section::Databases, Some((name, _))) = (section, line.split_once('=')) {
@@ -229,6 +290,8 @@ fn squeezed(line: &str) -> String {
 
 /// The version of the shape of JSON.
 const VERSION: u32 = 1;
+/// As many as a pooler includes.
+const FILES_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -257,16 +320,58 @@ mod tests {
             )
             .replace("min_pool_size=5", "min_pool_size = 2")
             .replace("=   27\n", "=   27\ndefault_pool_size = 4\nmax_client_conn = 500\n");
-        assert_eq!(rewritten(FILE, &plan()), expected);
-        assert_eq!(rewritten(&expected, &plan()), expected);
-        assert_eq!(diff("a.ini", &expected, &plan()), "");
-        let diff = diff("a.ini", FILE, &plan());
+        assert_eq!(rewritten_text(FILE, &plan()), expected);
+        assert_eq!(rewritten_text(&expected, &plan()), expected);
+        let of = |text: &str| diff("a.ini", &|_| Ok(text.as_bytes().to_vec()), &plan()).expect("a file");
+        assert_eq!(of(&expected), "");
+        let diff = of(FILE);
         for line in
             ["--- a.ini\n+++ a.ini\n@@ ", "\n-min_pool_size=5\n+min_pool_size = 2\n", "\n+max_client_conn = 500\n"]
         {
             assert!(diff.contains(line), "{line:?} is not in:\n{diff}");
         }
-        assert_eq!(rewritten("", &Plan::default()), "");
-        assert_eq!(rewritten("a", &plan()).matches("[pgbouncer]\n").count(), 1);
+        assert_eq!(rewritten_text("", &Plan::default()), "");
+        assert_eq!(rewritten_text("a", &plan()).matches("[pgbouncer]\n").count(), 1);
+    }
+
+    fn rewritten_text(text: &str, plan: &Plan) -> String {
+        let lines: Vec<Line> = text.split_inclusive('\n').map(|line| (0, line.to_owned())).collect();
+        rewritten(&lines, plan).into_iter().map(|(_, line)| line).collect()
+    }
+
+    #[test]
+    fn a_value_is_changed_in_the_file_that_says_it() {
+        let read = |name: &str| {
+            match name {
+            "a.ini" => Ok(b"[databases]\n%include db.ini\n%include gone.ini\n[pgbouncer]\n%include pools.ini\nlisten_port = 1\n%include pools.ini\n".to_vec()),
+            // A section goes on in an included file.
+            "db.ini" => Ok(b"app = host=db pool_size=9\n%include a.ini\n".to_vec()),
+            "pools.ini" => Ok(b"min_pool_size = 5".to_vec()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+        };
+        let diff = diff("a.ini", &read, &plan()).expect("files");
+        let changed: Vec<&str> = diff.lines().filter(|line| line.starts_with(['+', '-'])).collect();
+        assert_eq!(
+            changed,
+            [
+                "--- a.ini",
+                "+++ a.ini",
+                "+default_pool_size = 4",
+                "+max_client_conn = 500",
+                "+query_wait_timeout = 27",
+                "--- db.ini",
+                "+++ db.ini",
+                "-app = host=db pool_size=9",
+                "+app = host=db pool_size=12 max_db_connections=30",
+                "--- pools.ini",
+                "+++ pools.ini",
+                "-min_pool_size = 5",
+                "+min_pool_size = 2",
+            ],
+            "{diff}"
+        );
+        let why = super::diff("gone.ini", &read, &plan()).expect_err("no file");
+        assert_eq!(why.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -78,11 +78,7 @@ impl Run<'_> {
     }
 
     fn arrive_at(&mut self, tenant: u32, pending: Pending) {
-        let processes = &self.tenants[tenant as usize].processes;
-        let process = match processes.len() {
-            1 => processes[0],
-            many => processes[self.arrivals.below(many as u32) as usize],
-        };
+        let process = self.sources.one_of(&self.tenants[tenant as usize].processes);
         self.arrive_in(process, pending);
     }
 
@@ -119,7 +115,7 @@ impl Run<'_> {
     /// A process opens a connection to the pooler.
     fn connect(&mut self, process: u32, transaction: Option<Pending>) {
         let tenant = self.processes[process as usize].tenant;
-        let database = self.groups[self.tenants[tenant as usize].group as usize].database;
+        let database = self.sources.groups[self.tenants[tenant as usize].group as usize].database;
         let most = self.poolers[database as usize].clients_max;
         let client = Client {
             process,
@@ -226,7 +222,7 @@ impl Run<'_> {
                 slice.waited += waited;
             }
         }
-        let group = &self.groups[number];
+        let group = &self.sources.groups[number];
         let kind = group.kinds.as_ref().map_or(0, |kinds| self.dice.place(kinds));
         let transaction = &group.group.transactions[kind];
         let row = self.clients.get_mut(client).expect("it was there above");
@@ -266,7 +262,7 @@ impl Run<'_> {
         let (slowdown, contended) = (self.slowdown(), self.contended());
         let Some(row) = self.clients.get_mut(client) else { return };
         let tenant = self.processes[row.process as usize].tenant as usize;
-        let group = self.groups[self.tenants[tenant].group as usize].group;
+        let group = self.sources.groups[self.tenants[tenant].group as usize].group;
         let time = group.transactions[row.kind as usize].service.draw(&mut self.dice);
         let lasts = (time as f64 * slowdown) as u64;
         row.statements = row.statements.saturating_sub(1);
@@ -287,7 +283,8 @@ impl Run<'_> {
             self.executing -= 1;
             let has_more = row.statements > 0;
             let tenant = self.processes[row.process as usize].tenant as usize;
-            let transaction = &self.groups[self.tenants[tenant].group as usize].group.transactions[row.kind as usize];
+            let transaction =
+                &self.sources.groups[self.tenants[tenant].group as usize].group.transactions[row.kind as usize];
             let gap = self.spec.server.round_trip
                 + if has_more { self.spec.client.round_trip + transaction.think.draw(&mut self.dice) } else { 0 };
             if gap > 0 {
@@ -336,7 +333,7 @@ impl Run<'_> {
         self.areas.now.in_system -= 1;
         self.counts[tenant].in_system += self.now - pending.arrived;
         if let Some((source, user)) = pending.user {
-            self.user_thinks(source, user);
+            self.sources.user_thinks(self.now, source, user, &mut self.clock);
         }
     }
 
@@ -488,8 +485,7 @@ impl Run<'_> {
             self.close_client(client);
         }
         for pending in waiting {
-            let processes = &self.tenants[tenant as usize].processes;
-            let next = processes[self.arrivals.below(processes.len() as u32) as usize];
+            let next = self.sources.any_of(&self.tenants[tenant as usize].processes);
             self.give(next, pending);
         }
     }

@@ -5,19 +5,16 @@
 //! Not here: what became of it; a user of a closed loop asks again only when he is told that he has an answer.
 
 use super::clock::{Clock, Next};
-use super::run::GroupRow;
-use super::traffic::Source;
+use super::sources::Sources;
 use crate::load::Dice;
-use crate::simulate::spec::{Application, Arrivals, Happening, Spec};
+use crate::simulate::spec::{Application, Happening, Spec};
 
 /// The applications of a spec.
 pub(crate) struct Asking<'a> {
     spec: &'a Spec,
     clock: Clock,
-    arrivals: Dice,
     dice: Dice,
-    groups: Vec<GroupRow<'a>>,
-    sources: Vec<Source>,
+    sources: Sources<'a>,
     tenants: Vec<Tenant>,
     /// The tenant and the application of each process.
     processes: Vec<(u32, Application)>,
@@ -76,10 +73,8 @@ impl<'a> Asking<'a> {
         let mut asking = Self {
             spec,
             clock: Clock::default(),
-            arrivals: Dice::new(seed, 1),
             dice: Dice::new(seed, 3),
-            groups: Vec::new(),
-            sources: Vec::new(),
+            sources: Sources::new(seed),
             tenants: Vec::new(),
             processes: Vec::new(),
         };
@@ -95,15 +90,12 @@ impl<'a> Asking<'a> {
     }
 
     fn add_group(&mut self, database: u32, group: &'a crate::simulate::spec::Group) {
-        let number = self.groups.len() as u32;
-        self.groups.push(GroupRow::new(database, group, self.tenants.len() as u32));
+        let number = self.sources.add_group(database, group, self.tenants.len() as u32, &mut self.clock);
         for _ in 0..group.tenants {
             let (tenant, first) = (self.tenants.len() as u32, self.processes.len() as u32);
             self.processes.extend((0..group.application.processes).map(|_| (tenant, group.application)));
             self.tenants.push(Tenant { group: number, processes: (first..self.processes.len() as u32).collect() });
         }
-        let first = self.sources.len() as u32;
-        self.sources.extend(Source::of(number, group, first, &mut self.arrivals, &mut self.clock));
     }
 
     /// The tenant and the application of each process that has begun.
@@ -126,24 +118,13 @@ impl<'a> Asking<'a> {
         let Some((now, next)) = self.clock.pop() else { return };
         match next {
             Next::Arrival { source, epoch } => {
-                let row = &self.sources[source as usize];
-                let group = &self.groups[row.group as usize];
-                let Some(popularity) = &group.popularity else { return };
-                let Some(tenant) = row.arrives(epoch, group.group, popularity, &mut self.arrivals) else { return };
-                let (tenant, factor, group) = (group.first_tenant + tenant, group.factor, group.group);
-                let row = &mut self.sources[source as usize];
-                row.plan(now, source, factor, group, &mut self.arrivals, &mut self.clock);
-                self.ask(now, tenant, None, None, asks);
+                if let Some(tenant) = self.sources.arrives(now, source, epoch, &mut self.clock) {
+                    self.ask(now, tenant, None, None, asks);
+                }
             }
-            Next::State { source } => {
-                let row = &mut self.sources[source as usize];
-                let group = &self.groups[row.group as usize];
-                row.next_state(now, source, group.factor, group.group, &mut self.arrivals, &mut self.clock);
-            }
+            Next::State { source } => self.sources.next_state(now, source, &mut self.clock),
             Next::User { source, user } => {
-                let row = &self.sources[source as usize];
-                let tenant = self.groups[row.group as usize].first_tenant + row.tenant_of(user);
-                self.ask(now, tenant, Some((source, user)), None, asks);
+                self.ask(now, self.sources.tenant_of(source, user), Some((source, user)), None, asks);
             }
             Next::StormClient { process } => {
                 let tenant = self.processes[process as usize].0;
@@ -151,7 +132,7 @@ impl<'a> Asking<'a> {
             }
             Next::Happening { index } => self.happens(now, index, asks),
             Next::HappeningEnds { index } => {
-                self.change_rate(now, &self.spec.events[index as usize].tenants.clone(), 1.0)
+                self.sources.change_rate(now, &self.spec.events[index as usize].tenants, 1.0, &mut self.clock);
             }
             Next::ProcessEnds { process } => asks.push(Ask::End { process }),
             // Nothing else is planned here.
@@ -160,25 +141,18 @@ impl<'a> Asking<'a> {
     }
 
     fn ask(&mut self, at: u64, tenant: u32, user: Option<(u32, u32)>, lasts: Option<u64>, asks: &mut Vec<Ask>) {
-        let processes = &self.tenants[tenant as usize].processes;
-        let process = match processes.len() {
-            1 => processes[0],
-            many => processes[self.arrivals.below(many as u32) as usize],
-        };
+        let process = self.sources.one_of(&self.tenants[tenant as usize].processes);
         asks.push(Ask::Transaction(Asked { at, tenant, process, user, lasts }));
     }
 
     /// A user of a closed loop has an answer, and thinks.
     pub(crate) fn user_thinks(&mut self, now: u64, (source, user): (u32, u32)) {
-        let group = self.groups[self.sources[source as usize].group as usize].group;
-        if let Arrivals::Closed { think, .. } = &group.arrivals {
-            self.clock.plan(now + think.draw(&mut self.arrivals).max(1), Next::User { source, user });
-        }
+        self.sources.user_thinks(now, source, user, &mut self.clock);
     }
 
     /// Draws what a transaction of a tenant does.
     pub(crate) fn work(&mut self, tenant: u32) -> Work {
-        let group = &self.groups[self.tenants[tenant as usize].group as usize];
+        let group = &self.sources.groups[self.tenants[tenant as usize].group as usize];
         let kind = group.kinds.as_ref().map_or(0, |kinds| self.dice.place(kinds));
         let transaction = &group.group.transactions[kind];
         let statements = (0..transaction.statements).map(|_| transaction.service.draw(&mut self.dice)).collect();
@@ -190,7 +164,7 @@ impl<'a> Asking<'a> {
         let event = &self.spec.events[index as usize];
         match &event.what {
             Happening::Deploy { overlap } => {
-                for tenant in self.tenants_of(&event.tenants) {
+                for tenant in self.sources.tenants_of(&event.tenants) {
                     let old = std::mem::take(&mut self.tenants[tenant as usize].processes);
                     let new = old.iter().map(|process| {
                         let application = self.processes[*process as usize].1;
@@ -203,21 +177,18 @@ impl<'a> Asking<'a> {
                 }
             }
             Happening::Storm { clients, within } => {
-                let tenants = self.tenants_of(&event.tenants);
+                let tenants = self.sources.tenants_of(&event.tenants);
                 let application = Application { processes: 1, client_pool: 0, transactions_max: 1, idle_max: None };
                 let begin = |tenant| Self::begin(&mut self.processes, tenant, application, 0, asks);
                 let processes: Vec<u32> = tenants.into_iter().map(begin).collect();
-                for client in (0..u64::from(*clients)).filter(|_| !processes.is_empty()) {
-                    let process = processes[self.arrivals.below(processes.len() as u32) as usize];
-                    self.clock.plan(now + within * client / u64::from(*clients), Next::StormClient { process });
-                }
+                self.sources.storm(now, &processes, *clients, *within, &mut self.clock);
             }
             Happening::Rate { factor, lasting } => {
-                self.change_rate(now, &event.tenants, *factor);
+                self.sources.change_rate(now, &event.tenants, *factor, &mut self.clock);
                 self.clock.plan(now.saturating_add(*lasting), Next::HappeningEnds { index });
             }
             Happening::Long { clients, lasts } => {
-                for tenant in self.tenants_of(&event.tenants) {
+                for tenant in self.sources.tenants_of(&event.tenants) {
                     (0..*clients).for_each(|_| self.ask(now, tenant, None, Some(*lasts), asks));
                 }
             }
@@ -237,25 +208,5 @@ impl<'a> Asking<'a> {
         processes.push((tenant, application));
         asks.push(Ask::Begin { tenant, process, application, connections });
         process
-    }
-
-    fn groups_of(&self, name: &Option<String>) -> Vec<u32> {
-        let is_meant = |group: &str| name.as_ref().is_none_or(|name| name == group);
-        (0..self.groups.len() as u32).filter(|number| is_meant(&self.groups[*number as usize].group.name)).collect()
-    }
-
-    fn tenants_of(&self, name: &Option<String>) -> Vec<u32> {
-        let groups = self.groups_of(name).into_iter().map(|number| &self.groups[number as usize]);
-        groups.flat_map(|group| group.first_tenant..group.first_tenant + group.group.tenants).collect()
-    }
-
-    fn change_rate(&mut self, now: u64, name: &Option<String>, factor: f64) {
-        for number in self.groups_of(name) {
-            self.groups[number as usize].factor = factor;
-            for (source, index) in self.sources.iter_mut().zip(0..).filter(|(source, _)| source.group == number) {
-                let group = self.groups[number as usize].group;
-                source.plan_anew(now, index, factor, group, &mut self.arrivals, &mut self.clock);
-            }
-        }
     }
 }

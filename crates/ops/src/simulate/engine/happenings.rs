@@ -22,11 +22,11 @@ impl Run<'_> {
                 self.lose_all();
             }
             Happening::Rate { factor, lasting } => {
-                self.change_rate(&event.tenants, *factor);
+                self.sources.change_rate(self.now, &event.tenants, *factor, &mut self.clock);
                 self.clock.plan(self.now.saturating_add(*lasting), Next::HappeningEnds { index });
             }
             Happening::Long { clients, lasts } => {
-                for tenant in self.tenants_of(&event.tenants) {
+                for tenant in self.sources.tenants_of(&event.tenants) {
                     (0..*clients).for_each(|_| self.arrive_long(tenant, *lasts));
                 }
             }
@@ -37,23 +37,12 @@ impl Run<'_> {
     pub(super) fn end_happening(&mut self, index: u32) {
         let event = &self.spec.events[index as usize];
         if let Happening::Rate { .. } = event.what {
-            self.change_rate(&event.tenants, 1.0);
+            self.sources.change_rate(self.now, &event.tenants, 1.0, &mut self.clock);
         }
     }
 
-    /// The groups with a name; all of them without one.
-    fn groups_of(&self, name: &Option<String>) -> Vec<u32> {
-        let is_meant = |group: &str| name.as_ref().is_none_or(|name| name == group);
-        (0..self.groups.len() as u32).filter(|number| is_meant(&self.groups[*number as usize].group.name)).collect()
-    }
-
-    fn tenants_of(&self, name: &Option<String>) -> Vec<u32> {
-        let groups = self.groups_of(name).into_iter().map(|number| &self.groups[number as usize]);
-        groups.flat_map(|group| group.first_tenant..group.first_tenant + group.group.tenants).collect()
-    }
-
     fn deploy(&mut self, name: &Option<String>, overlap: u64) {
-        for tenant in self.tenants_of(name) {
+        for tenant in self.sources.tenants_of(name) {
             for process in self.replace_processes(tenant) {
                 self.clock.plan(self.now + overlap, Next::ProcessEnds { process });
             }
@@ -61,29 +50,9 @@ impl Run<'_> {
     }
 
     fn storm(&mut self, name: &Option<String>, clients: u32, within: u64) {
-        let tenants = self.tenants_of(name);
-        if tenants.is_empty() {
-            return;
-        }
+        let tenants = self.sources.tenants_of(name);
         let processes: Vec<u32> = tenants.into_iter().map(|tenant| self.add_storm_process(tenant)).collect();
-        for client in 0..u64::from(clients) {
-            let process = processes[self.arrivals.below(processes.len() as u32) as usize];
-            let at = self.now + within * client / u64::from(clients);
-            self.clock.plan(at, Next::StormClient { process });
-        }
-    }
-
-    fn change_rate(&mut self, name: &Option<String>, factor: f64) {
-        for number in self.groups_of(name) {
-            self.groups[number as usize].factor = factor;
-            for index in 0..self.sources.len() {
-                let source = &mut self.sources[index];
-                if source.group == number {
-                    let group = self.groups[number as usize].group;
-                    source.plan_anew(self.now, index as u32, factor, group, &mut self.arrivals, &mut self.clock);
-                }
-            }
-        }
+        self.sources.storm(self.now, &processes, clients, within, &mut self.clock);
     }
 
     fn reload(&mut self, poolers: &[Pooler]) {

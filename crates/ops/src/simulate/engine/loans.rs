@@ -51,7 +51,7 @@ impl LoanBook {
         let spec = run.spec;
         let end = run.loans_until.unwrap_or(if is_complete { spec.duration } else { run.now });
         let pools = run.pool_rows.iter().map(|row| {
-            let group = &run.groups[row.group as usize];
+            let group = &run.sources.groups[row.group as usize];
             let name = spec.databases[row.database as usize].name.clone();
             (name, group.group.name.clone(), row.tenant.map(|tenant| tenant - group.first_tenant + 1))
         });

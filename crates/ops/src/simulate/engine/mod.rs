@@ -13,6 +13,7 @@ mod loans;
 mod outcome;
 mod quota;
 mod run;
+mod sources;
 mod tally;
 #[cfg(test)]
 mod tests;

@@ -273,7 +273,7 @@ fn by_tenant(run: &Run<'_>, before: &Before) -> Vec<TenantOutcome> {
             });
             TenantOutcome {
                 group: tenant.group,
-                number: index as u32 - run.groups[tenant.group as usize].first_tenant + 1,
+                number: index as u32 - run.sources.groups[tenant.group as usize].first_tenant + 1,
                 counts: counts.since(&earlier),
                 servers,
                 waits: run.tenant_waits.get(index).cloned(),
@@ -284,6 +284,7 @@ fn by_tenant(run: &Run<'_>, before: &Before) -> Vec<TenantOutcome> {
 
 fn by_group(run: &Run<'_>, before: &Before, by_tenant: &[TenantOutcome]) -> Vec<GroupOutcome> {
     let mut groups: Vec<GroupOutcome> = run
+        .sources
         .groups
         .iter()
         .zip(&run.group_times)

@@ -7,18 +7,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::{Key, Slab, Time};
 use pool::{Command, Event, Limits, PoolKey, Pools, ServerKey};
-use rand_distr::weighted::WeightedAliasIndex;
 
 use super::applications::{Client, Process};
 use super::clock::{Clock, Next};
 use super::loans::Loan;
 use super::outcome::Outcome;
 use super::quota::Quota;
+use super::sources::Sources;
 use super::tally::{Areas, Counts, GroupTimes, ServerCounts, Slice};
-use super::traffic::{Source, weights};
 use super::upstream::ServerRow;
 use crate::load::{Dice, Times};
-use crate::simulate::spec::{Arrivals, Behaviour, Group, Pooler, Roles, Spec};
+use crate::simulate::spec::{Behaviour, Group, Pooler, Roles, Spec};
 
 /// Runs a spec by a seed. `goes_on` is asked now and then, with the share of the run that is over; when it says no, the run ends with
 /// what is known.
@@ -64,7 +63,6 @@ pub(super) struct Run<'a> {
     pub(super) spec: &'a Spec,
     pub(super) now: u64,
     pub(super) clock: Clock,
-    pub(super) arrivals: Dice,
     pub(super) dice: Dice,
     pub(super) pools: Pools,
     pub(super) quota: Quota,
@@ -73,9 +71,8 @@ pub(super) struct Run<'a> {
     pub(super) fresh: Vec<Command>,
     /// The settings in force, by database.
     pub(super) poolers: Vec<Pooler>,
-    pub(super) groups: Vec<GroupRow<'a>>,
     pub(super) tenants: Vec<Tenant>,
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Sources<'a>,
     pub(super) processes: Vec<Process>,
     pub(super) clients: Slab<Client>,
     /// By the index of the pool's key.
@@ -123,33 +120,6 @@ pub(super) struct Before {
     pub(super) login_cpu: f64,
 }
 
-/// Tenants that are alike, in one database.
-#[derive(Debug)]
-pub(super) struct GroupRow<'a> {
-    pub(super) database: u32,
-    pub(super) group: &'a Group,
-    pub(super) first_tenant: u32,
-    pub(super) popularity: Option<WeightedAliasIndex<f64>>,
-    pub(super) kinds: Option<WeightedAliasIndex<f64>>,
-    /// What the rate of arrivals is multiplied with.
-    pub(super) factor: f64,
-}
-
-impl<'a> GroupRow<'a> {
-    pub(super) fn new(database: u32, group: &'a Group, first_tenant: u32) -> Self {
-        let shares: Vec<f64> = group.transactions.iter().map(|transaction| transaction.weight).collect();
-        let is_asked = group.tenants > 0 && !group.transactions.is_empty();
-        Self {
-            database,
-            group,
-            first_tenant,
-            popularity: is_asked.then(|| weights(&group.popularity)),
-            kinds: is_asked.then(|| weights(&shares)),
-            factor: 1.0,
-        }
-    }
-}
-
 /// A tenant.
 #[derive(Debug)]
 pub(super) struct Tenant {
@@ -181,16 +151,14 @@ impl<'a> Run<'a> {
             spec,
             now: 0,
             clock: Clock::default(),
-            arrivals: Dice::new(seed, 1),
             dice: Dice::new(seed, 2),
             pools: Pools::new(seed),
             quota: Quota::new(),
             commands: VecDeque::new(),
             fresh: Vec::new(),
             poolers: spec.databases.iter().map(|database| database.pooler.clone()).collect(),
-            groups: Vec::new(),
             tenants: Vec::new(),
-            sources: Vec::new(),
+            sources: Sources::new(seed),
             processes: Vec::new(),
             clients: Slab::with_capacity(CLIENTS_MAX),
             pool_rows: Vec::new(),
@@ -243,8 +211,7 @@ impl<'a> Run<'a> {
     }
 
     fn add_group(&mut self, database: u32, group: &'a Group, users: &mut u32) {
-        let number = self.groups.len() as u32;
-        self.groups.push(GroupRow::new(database, group, self.tenants.len() as u32));
+        let number = self.sources.add_group(database, group, self.tenants.len() as u32, &mut self.clock);
         self.group_times.push(GroupTimes { waits: Times::new(2), responses: Times::new(2) });
         for tenant in 0..group.tenants {
             *users += u32::from(tenant == 0 || group.roles == Roles::Each);
@@ -256,9 +223,6 @@ impl<'a> Run<'a> {
             self.tenants.push(Tenant { group: number, user: *users - 1, pool: None, processes });
             self.counts.push(Counts::default());
         }
-        let first = self.sources.len() as u32;
-        let sources = Source::of(number, group, first, &mut self.arrivals, &mut self.clock);
-        self.sources.extend(sources);
     }
 
     /// When something happens next.
@@ -286,13 +250,13 @@ impl<'a> Run<'a> {
 
     fn happens(&mut self, next: Next) {
         match next {
-            Next::Arrival { source, epoch } => self.source_asks(source, epoch),
-            Next::State { source } => {
-                let row = &mut self.sources[source as usize];
-                let group = &self.groups[row.group as usize];
-                row.next_state(self.now, source, group.factor, group.group, &mut self.arrivals, &mut self.clock);
+            Next::Arrival { source, epoch } => {
+                if let Some(tenant) = self.sources.arrives(self.now, source, epoch, &mut self.clock) {
+                    self.arrive(tenant, None);
+                }
             }
-            Next::User { source, user } => self.user_asks(source, user),
+            Next::State { source } => self.sources.next_state(self.now, source, &mut self.clock),
+            Next::User { source, user } => self.arrive(self.sources.tenant_of(source, user), Some((source, user))),
             Next::StormClient { process } => self.storm_client(process),
             Next::ClientLoggedIn { client } => self.client_logged_in(client),
             Next::Step { client } => self.step_ends(client),
@@ -324,35 +288,6 @@ impl<'a> Run<'a> {
         self.fresh = fresh;
     }
 
-    fn source_asks(&mut self, source: u32, epoch: u32) {
-        let row = &self.sources[source as usize];
-        let (number, group) = (row.group, &self.groups[row.group as usize]);
-        let Some(popularity) = &group.popularity else { return };
-        let Some(tenant) = row.arrives(epoch, group.group, popularity, &mut self.arrivals) else { return };
-        let tenant = group.first_tenant + tenant;
-        let (factor, spec) = (group.factor, group.group);
-        let row = &mut self.sources[source as usize];
-        row.plan(self.now, source, factor, spec, &mut self.arrivals, &mut self.clock);
-        debug_assert_eq!(self.tenants[tenant as usize].group, number);
-        self.arrive(tenant, None);
-    }
-
-    fn user_asks(&mut self, source: u32, user: u32) {
-        let row = &self.sources[source as usize];
-        let tenant = self.groups[row.group as usize].first_tenant + row.tenant_of(user);
-        self.arrive(tenant, Some((source, user)));
-    }
-
-    /// A user of a closed loop has an answer, and thinks.
-    pub(super) fn user_thinks(&mut self, source: u32, user: u32) {
-        let group = self.groups[self.sources[source as usize].group as usize].group;
-        if let Arrivals::Closed { think, .. } = &group.arrivals {
-            // A refusal at once, without thinking, would be repeated at the same instant without end.
-            let thinks = think.draw(&mut self.arrivals).max(1);
-            self.clock.plan(self.now + thinks, Next::User { source, user });
-        }
-    }
-
     /// The pool of a tenant, which is opened when its first client needs it.
     pub(super) fn pool_of(&mut self, tenant: u32) -> PoolKey {
         let row = &self.tenants[tenant as usize];
@@ -360,7 +295,7 @@ impl<'a> Run<'a> {
             return pool;
         }
         let (number, user) = (row.group, row.user);
-        let group = &self.groups[number as usize];
+        let group = &self.sources.groups[number as usize];
         let (database, first, is_alone) = (group.database, group.first_tenant, group.group.roles == Roles::Each);
         let members = if is_alone { tenant..tenant + 1 } else { first..first + group.group.tenants };
         let pooler = &self.poolers[database as usize];

@@ -14,13 +14,12 @@ use super::options::CapacityOptions;
 use super::own_schema::OwnSchema;
 use super::plan::{Bound, Plan};
 use super::probe::{Closed, bound_of, next_clients};
-use super::progress::Progress;
 use super::rig::{Rig, login_of};
 use super::scaling::Scaling;
 use super::search::Search;
 use super::slo::Slo;
 use super::workload::{Workload, statements_of};
-use crate::connection::{address, console_target, server_target};
+use crate::connection::{Progress, address, console_target, server_target};
 use crate::facts;
 use crate::hatest::Target;
 use crate::load::{Capability, capability};
@@ -112,7 +111,7 @@ pub(crate) fn measure(
         notes: Vec::new(),
         seconds: 0.0,
     };
-    let progress = Progress::begin();
+    let progress = Progress::of_parts();
     let tick = |share: f64| progress.step(share);
     progress.say("the generator against a responder that answers at once", 0.0);
     let generator = capability(options.clients.min(SELF_CHECK_CLIENTS), SELF_CHECK);

@@ -21,7 +21,6 @@ mod own_schema;
 mod page;
 mod plan;
 mod probe;
-mod progress;
 mod relations;
 mod rig;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 use crate::operation::command::Command;
+use crate::operation::quota::Quota;
 
 const SLEEP: &str = "select pg_sleep(-ln(1 - random()) * 0.04)";
 
@@ -245,8 +246,8 @@ fn limits(house: &House, words: &[&str], limit: &str) {
 }
 
 // Only when named.
-/// Each has exactly one bottleneck, five times. The disk, the client and the pooler have no rig here, and are tested on recorded evidence only; the
-/// generator's rig is a test of crate `ops`.
+/// Each has exactly one bottleneck, five times. The disk and the client have no rig here, and are tested on recorded evidence only; the
+/// generator's rig is a test of crate `ops`, whose responder is faster than one with a thread for each connection.
 pub(crate) fn capacity_names_the_limit_of_each_rig(house: &House) {
     let Some(_) = Command::of(house, "capacity") else { return };
     house.postgres.database("rigs");
@@ -285,6 +286,11 @@ pub(crate) fn capacity_names_the_limit_of_each_rig(house: &House) {
     let computing = "select count(*) from generate_series(1, 30000) a where a % 7 = 3";
     on(&large_words, &["--statement", computing, "--slo", "p90 500ms", "--clients", "30"], "processors");
     let hot = "update counters set n = n + 1 + 0 * length(pg_sleep(0.003)::text) where id = 1";
+    // A pooler that has a fifth of a processor.
+    match Quota::of(large.pid(), 0.2) {
+        Some(_quota) => on(&large_words, &["--slo", "p90 500ms", "--clients", "8"], "pooler"),
+        None => println!("pooler: control groups cannot be made here"),
+    }
     on(
         &large_words,
         &["--statement", hot, "--slo", "p90 500ms", "--clients", "20", "--allow-writes", "--production", "rigs"],

@@ -192,7 +192,8 @@ fn examples(line: &str, beside: Reader<'_>) -> Vec<Example> {
         return Vec::new();
     }
     let [databases, users] = [next(), next()].map(|words| names(words, beside));
-    let addresses = addresses(next().first().map_or("", |word| word));
+    let [address, mask] = [next(), next()].map(|words| words.into_iter().next().unwrap_or_default());
+    let addresses = addresses(&address, &mask);
     let mut examples = Vec::new();
     for from in addresses {
         for database in &databases {
@@ -242,17 +243,45 @@ fn names(words: Vec<String>, beside: Reader<'_>) -> Vec<String> {
     words.into_iter().take(NAMES_MAX).flat_map(named).collect()
 }
 
-/// Addresses of other machines in what a line has for one.
-fn addresses(word: &str) -> Vec<IpAddr> {
+/// Addresses of other machines in what a line has for one, with a mask of its own or without.
+fn addresses(word: &str, mask: &str) -> Vec<IpAddr> {
     let anywhere = [IpAddr::V4(ANY_V4), IpAddr::V6(ANY_V6)];
-    let address = word.split_once('/').map_or(word, |(address, _)| address);
-    let named = match address.parse::<IpAddr>() {
-        Ok(address) if address.is_unspecified() => anywhere.to_vec(),
-        Ok(address @ IpAddr::V4(v4)) => vec![address, IpAddr::V4((v4.to_bits() | 1).into())],
-        Ok(address @ IpAddr::V6(v6)) => vec![address, IpAddr::V6((v6.to_bits() | 1).into())],
-        Err(_) => anywhere.to_vec(),
+    if word == "all" {
+        return anywhere
+            .into_iter()
+            .chain(of_network(Ipv4Addr::UNSPECIFIED.into(), ones(32)))
+            .chain(of_network(Ipv6Addr::UNSPECIFIED.into(), ones(128)))
+            .collect();
+    }
+    let (address, length) = word.split_once('/').unwrap_or((word, ""));
+    let Ok(address) = address.parse::<IpAddr>() else { return anywhere.to_vec() };
+    let width = if address.is_ipv4() { 32 } else { 128 };
+    let host = match (length.parse::<u32>(), mask.parse::<IpAddr>()) {
+        (Ok(length), _) => ones(width - length.min(width)),
+        (Err(_), Ok(IpAddr::V4(mask))) => u128::from(!mask.to_bits()),
+        (Err(_), Ok(IpAddr::V6(mask))) => !mask.to_bits(),
+        (Err(_), Err(_)) => 0,
     };
-    named.into_iter().filter(|address| !address.is_loopback()).collect()
+    let known = anywhere.into_iter().filter(|_| address.is_unspecified());
+    known.chain(of_network(address, host & ones(width))).collect()
+}
+
+/// A few addresses of a network, far from each other: a narrower network that another line has may begin where this one does, or end there.
+fn of_network(first: IpAddr, host: u128) -> impl Iterator<Item = IpAddr> {
+    let highest = host.checked_ilog2().map_or(0, |bit| 1 << bit);
+    let mut parts = vec![0, host, host & 1, highest, (highest >> 1) & host, host ^ highest];
+    parts.sort_unstable();
+    parts.dedup();
+    let addresses = parts.into_iter().filter_map(move |part| match first {
+        IpAddr::V4(first) => u32::try_from(part).ok().map(|part| IpAddr::V4((first.to_bits() | part).into())),
+        IpAddr::V6(first) => Some(IpAddr::V6((first.to_bits() | part).into())),
+    });
+    addresses.filter(|address| !address.is_loopback() && !address.is_unspecified())
+}
+
+/// As many bits, the lowest ones.
+fn ones(count: u32) -> u128 {
+    u128::MAX.checked_shr(128 - count).unwrap_or(0)
 }
 
 /// A name that no line has.
@@ -297,6 +326,22 @@ mod tests {
             ("local all all trust\n", vec![(1, "trust", false, false, false)]),
             ("host @names , b \"all\" ::/0 scram-sha-256\n", vec![(1, "scram-sha-256", true, true, false)]),
             ("host sameuser all all trust\n", vec![(1, "trust", true, true, false)]),
+            // A narrower network above, with the same first address.
+            (
+                "host all all 10.0.0.0/24 scram-sha-256\nhost all all 10.0.0.0/8 trust\n",
+                vec![(1, "scram-sha-256", true, true, true), (2, "trust", true, true, true)],
+            ),
+            (
+                "host all all 192.168.0.0/24 md5\nhost all all 192.168.0.0 255.255.0.0 trust\n",
+                vec![(1, "md5", true, true, true), (2, "trust", true, true, true)],
+            ),
+            ("host all all 0.0.0.0/1 trust\n", vec![(1, "trust", true, true, true)]),
+            ("host all all 128.0.0.0/1 reject\nhost all all 0.0.0.0/0 trust\n", vec![(2, "trust", true, true, true)]),
+            (
+                "host all all fd00::/64 md5\nhost all all fd00::/9 trust\n",
+                vec![(1, "md5", true, true, true), (2, "trust", true, true, true)],
+            ),
+            ("host all all 10.0.0.0/8 reject\nhost all all 10.0.0.0/24 trust\n", vec![]),
         ] {
             assert_eq!(judge(text), (expected, vec![]), "{text}");
         }

@@ -1,7 +1,7 @@
 //! Advice for programs: JSON, values for a chart, and a diff of the configuration file.
 //!
 //! Always true: `schema` names the shape and its version; a field is added without a new version, and never removed or changed within one. What
-//! was not concluded is in no diff and in no values. Only lines of settings that are advised differ.
+//! was not concluded is in no diff and in no values. Only lines of settings that are advised differ, and all of them.
 //! Not here: advice for people (`words`).
 
 use std::collections::BTreeMap;
@@ -165,6 +165,7 @@ fn rewritten(lines: &[Line], plan: &Plan) -> Vec<Line> {
     if let Some(size) = others.filter_map(|(_, own)| own.pool_size).max() {
         settings.insert("default_pool_size", size.to_string());
     }
+    let mut unsaid = settings.clone();
     let (mut section, mut out) = (Section::Other, Vec::<Line>::new());
     // Where a setting goes that the files do not have: behind the last line of its section that says something.
     let mut place = None;
@@ -175,7 +176,11 @@ fn rewritten(lines: &[Line], plan: &Plan) -> Vec<Line> {
         }
         let key = said.split_once('=').map(|(key, _)| key.trim());
         let written = match (section, key) {
-            (Section::Settings, Some(key)) => settings.remove(key).map(|value| format!("{key} = {value}")),
+            // The last line that says a setting is in force, and the ones before it would mislead a reader.
+            (Section::Settings, Some(key)) => settings.get(key).map(|value| {
+                unsaid.remove(key);
+                format!("{key} = {value}")
+            }),
             (Section::Databases, Some(name)) => {
                 plan.databases.get(name.trim_matches('"')).map(|own| with_pairs(said, pairs(*own)))
             }
@@ -192,18 +197,18 @@ fn rewritten(lines: &[Line], plan: &Plan) -> Vec<Line> {
             place = Some(out.len());
         }
     }
-    if settings.is_empty() {
+    if unsaid.is_empty() {
         return out;
     }
     let place = place.unwrap_or_else(|| {
-        end_with_newline(out.last_mut());
+        end_with_newline(out.iter_mut().rfind(|(file, _)| *file == 0));
         // Behind the last line of what is read there is no other section.
         out.push((0, "[pgbouncer]\n".to_owned()));
         out.len()
     });
     end_with_newline(out[..place].last_mut());
     let file = out[place - 1].0;
-    let lines = settings.iter().map(|(name, value)| (file, format!("{name} = {value}\n"))).collect::<Vec<_>>();
+    let lines = unsaid.iter().map(|(name, value)| (file, format!("{name} = {value}\n"))).collect::<Vec<_>>();
     out.splice(place..place, lines);
     out
 }
@@ -373,5 +378,50 @@ mod tests {
         );
         let why = super::diff("gone.ini", &read, &plan()).expect_err("no file");
         assert_eq!(why.kind(), io::ErrorKind::NotFound);
+    }
+
+    /// Reads what is in a list of files.
+    fn listed(files: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> io::Result<Vec<u8>> {
+        move |name| {
+            let found = files.iter().find(|(known, _)| *known == name);
+            found.map(|(_, text)| text.as_bytes().to_vec()).ok_or_else(|| io::ErrorKind::NotFound.into())
+        }
+    }
+
+    fn changes(files: &'static [(&'static str, &'static str)], name: &'static str, value: &str) -> Vec<String> {
+        let mut plan = Plan::default();
+        plan.settings.insert(name, value.to_owned());
+        let diff = diff(files[0].0, &listed(files), &plan).expect("files");
+        diff.lines().filter(|line| line.starts_with(['+', '-'])).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_value_is_changed_wherever_it_is_said_for_the_last_one_counts() {
+        let files = &[
+            ("a.ini", "[pgbouncer]\ndefault_pool_size = 20\n%include local.ini\nmin_pool_size = 1\n"),
+            ("local.ini", "default_pool_size = 50\n"),
+        ];
+        let expected = [
+            "--- a.ini",
+            "+++ a.ini",
+            "-default_pool_size = 20",
+            "+default_pool_size = 30",
+            "--- local.ini",
+            "+++ local.ini",
+            "-default_pool_size = 50",
+            "+default_pool_size = 30",
+        ];
+        assert_eq!(changes(files, "default_pool_size", "30"), expected);
+        // One of them says so already.
+        assert_eq!(changes(files, "default_pool_size", "20"), [&expected[4..7], &["+default_pool_size = 20"]].concat());
+    }
+
+    #[test]
+    fn a_section_that_is_added_begins_on_a_line_of_its_own() {
+        let files = &[("a.ini", "[databases]\n%include x"), ("x", "app = host=db\n")];
+        assert_eq!(
+            changes(files, "min_pool_size", "1"),
+            ["--- a.ini", "+++ a.ini", "-%include x", "+%include x", "+[pgbouncer]", "+min_pool_size = 1"]
+        );
     }
 }

@@ -418,6 +418,19 @@ fn an_advisory_lock_of_a_client_is_not_stranded_and_without_a_pooler_nobody_know
 }
 
 #[test]
+fn a_pinned_cursor_is_told_whatever_the_server_does_not_say() {
+    let old = json!([{ "kind": "cursor", "database": "app", "client": "C-0x1", "server": "S-0x2", "age": "3601" }]);
+    let told = "I database app client C-0x1 keeps server S-0x2 by a cursor WITH HOLD for 60 min";
+    let refused = || "pg_ls_tmpdir (42501: permission denied)".to_owned();
+    let mut trial = healthy();
+    trial.pooler().pins = Ok(rows(old));
+    trial.server().temporary = Err(refused());
+    assert_eq!(trial.said("D25"), [told.to_owned(), format!("needs {}", refused())]);
+    trial.seen.server = Err("--server".to_owned());
+    assert_eq!(trial.said("D25"), [told, "needs --server"]);
+}
+
+#[test]
 fn nothing_is_good_where_nothing_was_seen() {
     let mut trial = healthy();
     trial.seen.server = Err("--server".to_owned());

@@ -92,6 +92,9 @@ pub(super) fn prepared(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
             let evidence = format!("{} is idle, and keeps a cursor WITH HOLD of {size} for {age}", who(idle));
             verdicts.fires(&at(&format!("database {}", idle.database.as_deref().unwrap_or_default())), "", evidence);
         }
+        Ok(())
+    });
+    judged(verdicts, |verdicts| {
         let pins = case.seen.pooler.as_ref().ok().and_then(|console| console.pins.as_ref().ok());
         for pin in pins.into_iter().flatten().filter(|pin| word(pin, "kind") == "cursor") {
             let Some(age) = amount(pin, "age").filter(|age| *age > PREPARED_MAX) else { continue };

@@ -170,12 +170,13 @@ struct Example {
     from: IpAddr,
     database: String,
     user: String,
+    is_replication: bool,
 }
 
 impl Example {
     fn visit(&self, is_tls: bool) -> Visit<'_> {
         let (database, user) = (&*self.database, &*self.user);
-        Visit { from: Some(self.from), is_tls, database, user, is_replication: false }
+        Visit { from: Some(self.from), is_tls, database, user, is_replication: self.is_replication }
     }
 
     fn of_console<'v>(&self, user: &'v str, is_tls: bool) -> Visit<'v> {
@@ -191,14 +192,20 @@ fn examples(line: &str, beside: Reader<'_>) -> Vec<Example> {
     if way.first().is_none_or(|way| way == "local") {
         return Vec::new();
     }
-    let [databases, users] = [next(), next()].map(|words| names(words, beside));
+    let databases = next();
+    // The keyword stands for clients that replicate, of whichever database.
+    let is_replication = databases.iter().any(|word| word == "replication");
+    let [databases, users] = [databases, next()].map(|words| names(words, beside));
     let [address, mask] = [next(), next()].map(|words| words.into_iter().next().unwrap_or_default());
     let addresses = addresses(&address, &mask);
     let mut examples = Vec::new();
     for from in addresses {
+        for user in users.iter().filter(|_| is_replication) {
+            examples.push(Example { from, database: ANYBODY.to_owned(), user: user.clone(), is_replication });
+        }
         for database in &databases {
             for user in users.iter().chain(users.iter().any(|user| user == ANYBODY).then_some(database)) {
-                examples.push(Example { from, database: database.clone(), user: user.clone() });
+                examples.push(Example { from, database: database.clone(), user: user.clone(), is_replication: false });
             }
         }
     }
@@ -342,6 +349,22 @@ mod tests {
                 vec![(1, "md5", true, true, true), (2, "trust", true, true, true)],
             ),
             ("host all all 10.0.0.0/8 reject\nhost all all 10.0.0.0/24 trust\n", vec![]),
+        ] {
+            assert_eq!(judge(text), (expected, vec![]), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_for_replication_counts_for_those_who_replicate() {
+        for (text, expected) in [
+            ("host replication rep 0.0.0.0/0 trust\n", vec![(1, "trust", true, true, false)]),
+            (
+                "host all all all reject\nhostssl replication,shop rep 10.0.0.0/8 md5\n",
+                vec![(2, "md5", false, true, false)],
+            ),
+            ("host replication all all reject\nhost replication rep all trust\n", vec![]),
+            // Quoted, it is the name of a database.
+            ("host all all all reject\nhost \"replication\" rep all trust\n", vec![]),
         ] {
             assert_eq!(judge(text), (expected, vec![]), "{text}");
         }

@@ -31,18 +31,24 @@ pub(crate) struct HbaAdmission {
     pub(crate) at: Place,
     /// The method as the file names it; never `reject`.
     pub(crate) method: &'static str,
-    /// Whether it decides for clients of other machines without TLS.
-    pub(crate) is_for_clear: bool,
-    /// Whether it decides for clients of other machines with TLS.
-    pub(crate) is_for_tls: bool,
+    /// Whether it decides for clients of other machines.
+    pub(crate) clients: Ways,
     /// Whether it decides for an administrator of the console on another machine.
-    pub(crate) is_for_console: bool,
+    pub(crate) console: Ways,
 }
 
-impl HbaAdmission {
-    /// Whether clients of other machines get in by it, under a TLS mode of the listener.
-    pub(crate) fn is_remote(&self, tls: Offered) -> bool {
-        self.is_for_clear && tls != Offered::Always || self.is_for_tls && tls != Offered::Never
+/// The ways on which a line decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ways {
+    /// Without TLS.
+    pub(crate) clear: bool,
+    pub(crate) tls: bool,
+}
+
+impl Ways {
+    /// Whether somebody comes on one of them, under a TLS mode of the listener.
+    pub(crate) fn are_used(self, tls: Offered) -> bool {
+        self.clear && tls != Offered::Always || self.tls && tls != Offered::Never
     }
 }
 
@@ -116,28 +122,20 @@ fn judged(
         };
         let remote = |is_tls: bool| visits.iter().find_map(|example| admitted(&example.visit(is_tls)));
         let (clear, tls) = (remote(false), remote(true));
-        let is_console = |example: &Example| {
-            let users = console_users.iter().take(NAMES_MAX);
-            let mut visits = users.flat_map(|user| [false, true].map(|is_tls| example.of_console(user, is_tls)));
-            visits.any(|visit| admitted(&visit).is_some())
+        let console_users = console_users.iter().take(NAMES_MAX);
+        let administrator = |is_tls: bool| {
+            let of = |example| console_users.clone().map(move |user| Example::of_console(example, user, is_tls));
+            visits.iter().flat_map(of).find_map(|visit| admitted(&visit))
         };
-        let console = visits.iter().any(is_console);
+        let (console_clear, console_tls) = (administrator(false), administrator(true));
         let any = Visit { from: None, is_tls: false, database: ANYBODY, user: ANYBODY, is_replication: false };
-        let method = clear.or(tls).or_else(|| rule.method_for(&any).filter(|method| **method != HbaMethod::Reject));
-        let method =
-            match method {
-                Some(method) => word(method),
-                None if console => word(visits.iter().find_map(|one| {
-                    console_users.iter().find_map(|user| rule.method_for(&one.of_console(user, true)))
-                })?),
-                None => return None,
-            };
+        let nobody = || rule.method_for(&any).filter(|method| **method != HbaMethod::Reject);
+        let method = clear.or(tls).or_else(nobody).or(console_clear).or(console_tls)?;
         Some(HbaAdmission {
             at: at(*number),
-            method,
-            is_for_clear: clear.is_some(),
-            is_for_tls: tls.is_some(),
-            is_for_console: console,
+            method: word(method),
+            clients: Ways { clear: clear.is_some(), tls: tls.is_some() },
+            console: Ways { clear: console_clear.is_some(), tls: console_tls.is_some() },
         })
     };
     let lines = rules.iter().enumerate().filter_map(admission).collect();
@@ -314,7 +312,10 @@ mod tests {
         let mut mistakes = Vec::new();
         let beside = |_: &str| Ok(b"ann\nbob\n".to_vec());
         let file = judged("hba", text.as_bytes(), &IdentMaps::default(), &["root"], &beside, &mut mistakes);
-        let line = |one: &HbaAdmission| (one.at.line, one.method, one.is_for_clear, one.is_for_tls, one.is_for_console);
+        let line = |one: &HbaAdmission| {
+            let console = one.console.are_used(Offered::AsClientsLike);
+            (one.at.line, one.method, one.clients.clear, one.clients.tls, console)
+        };
         (file.lines.iter().map(line).collect(), mistakes.into_iter().map(|(_, text)| text).collect())
     }
 

@@ -25,8 +25,8 @@ pub(super) fn open_listener(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdic
     if kind == "hba" {
         let tls = pooler.client_tls();
         let is_open = |line: &HbaAdmission| match line.method {
-            "trust" => line.is_remote(tls),
-            "password" | "ldap" => line.is_for_clear && tls != Offered::Always,
+            "trust" => line.clients.are_used(tls),
+            "password" | "ldap" => line.clients.clear && tls != Offered::Always,
             _ => false,
         };
         return hba_lines(pooler, verdicts, is_open, |line| {
@@ -73,7 +73,7 @@ pub(super) fn clear_text(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdicts<
         hba_lines(
             pooler,
             verdicts,
-            |line| line.is_for_clear,
+            |line| line.clients.clear,
             |line| {
                 let mode = pooler.shown("client_tls_sslmode");
                 format!("method {} for clients of other machines without TLS: {mode}, and no hostssl", line.method)
@@ -236,7 +236,8 @@ pub(super) fn open_console(_: &Case<'_>, pooler: &Pooler, verdicts: &mut Verdict
         verdicts.fires(&pooler.at(name), name, evidence);
     }
     if let Some(name) = has_users.filter(|_| pooler.text("auth_type") == "hba") {
-        let is_free = |line: &HbaAdmission| line.method == "trust" && line.is_for_console;
+        let tls = pooler.client_tls();
+        let is_free = |line: &HbaAdmission| line.method == "trust" && line.console.are_used(tls);
         hba_lines(pooler, verdicts, is_free, |_| {
             format!("method trust for the console, {}, {listening}", pooler.shown(name))
         });

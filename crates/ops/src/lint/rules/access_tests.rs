@@ -109,6 +109,7 @@ fn an_rsa_certificate_costs_a_processor() {
     expect_good(&judge(&rsa, &["--connect-rate", "10"]), "L23");
     expect_good(&ini("", ONE, &[]), "L23");
 }
+
 #[test]
 fn rules_of_an_hba_file_are_judged_where_they_decide() {
     let judge = |rules: &str, settings: &str| {
@@ -135,6 +136,18 @@ fn rules_of_an_hba_file_are_judged_where_they_decide() {
         judge("host all all 127.0.0.1/32 trust\nhostnossl all all all reject\nhost all all all scram-sha-256\n", tls);
     for rule in ["L18", "L20", "L25"] {
         expect_good(&closed, rule);
+    }
+    // Nobody comes by a line that wants TLS where the listener has none, nor by the other kind where it has always.
+    let administered = |settings: &str| format!("admin_users = root\n{settings}");
+    let always = administered(&tls.replace("allow", "require"));
+    for rule in ["L18", "L25"] {
+        expect_good(&judge("hostssl all all all trust\n", &administered("")), rule);
+        expect_good(&judge("hostnossl all all all trust\n", &always), rule);
+    }
+    for (rules, settings) in
+        [("hostssl all all all trust\n", &always), ("hostnossl all all all trust\n", &administered(tls))]
+    {
+        expect(&judge(rules, settings), "L25", &["method trust for the console"]);
     }
     let server = "server_tls_sslmode = verify-full\n";
     expect_good(&judge("hostssl all all all scram-sha-256\n", &format!("{server}{tls}")), "L19");

@@ -1,12 +1,11 @@
 //! TLS as a connection string asks for it, for connections that drive rustls by bytes.
 //!
-//! Always true: the modes mean what they mean in libpq (`hatest::Target` reads them): `prefer` encrypts where the other side can and goes on where
+//! Always true: the modes mean what they mean in libpq (`hatest/trust` reads them): `prefer` encrypts where the other side can and goes on where
 //! it cannot; `require` and above refuse that; certificates are verified by the same code as for the pooler's own servers.
 //! Not here: the handshake (`load/channel`).
 
 use std::sync::Arc;
 
-use conninfo::Secure;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio_postgres::config::SslMode;
@@ -33,11 +32,42 @@ pub(crate) fn tls_of(target: &Target, host: &HostOfTarget) -> Result<Option<Tls>
         SslMode::Prefer => false,
         _ => true,
     };
-    let secure = Secure::new(target.check, target.root_cert.as_deref(), &host.name);
-    match secure.map(Secure::into_parts) {
-        Ok((config, name)) => Ok(Some(Tls { config, name, is_required })),
-        // As in libpq, what is only preferred is no reason to fail.
-        Err(_) if !is_required => Ok(None),
-        Err(why) => Err(why),
+    // A mode that verifies nothing reads no file, so that nothing keeps what is only preferred from being encrypted.
+    let (config, name) = target.trust.secure(&host.name)?.into_parts();
+    Ok(Some(Tls { config, name, is_required }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::hatest::Machine;
+
+    /// Whether TLS is required, or `None` for a connection in clear; a refusal may be of the string or of what it names.
+    fn secured(conninfo: &str) -> Result<Option<bool>, String> {
+        let machine = Machine {
+            variable: &|name| (name == "HOME").then(|| "/nowhere".to_owned()),
+            passwords: &|_| None,
+            user: Some("me".to_owned()),
+        };
+        let target = Target::read(conninfo, Duration::from_secs(5), &machine)?;
+        Ok(tls_of(&target, &target.hosts[0])?.map(|tls| tls.is_required))
+    }
+
+    #[test]
+    fn nothing_is_sent_in_clear_that_libpq_encrypts() {
+        assert_eq!(secured("host=a"), Ok(Some(false)));
+        assert_eq!(secured("host=a sslrootcert=/nowhere/ca"), Ok(Some(false)));
+        assert_eq!(secured("host=a sslmode=require"), Ok(Some(true)));
+        assert_eq!((secured("host=a sslmode=disable"), secured("host=/run sslmode=require")), (Ok(None), Ok(None)));
+        for (conninfo, words) in [
+            ("host=a sslmode=require sslrootcert=/nowhere/ca", "/nowhere/ca does not exist"),
+            ("host=a sslmode=verify-ca", "/nowhere/.postgresql/root.crt does not exist"),
+            ("host=a sslmode=prefer sslrootcert=system", "too weak"),
+        ] {
+            let why = secured(conninfo).expect_err("a refusal");
+            assert!(why.contains(words), "{conninfo}: {why}");
+        }
     }
 }

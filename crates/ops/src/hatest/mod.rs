@@ -21,6 +21,7 @@ mod session;
 mod statements;
 mod tally;
 mod target;
+mod trust;
 mod writer;
 
 use std::cell::{Cell, RefCell};

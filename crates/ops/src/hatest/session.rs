@@ -81,7 +81,7 @@ impl Session {
         let stream = Counted::new(stream, received.clone(), ANSWER_BYTES_MAX);
         let secure = match host.login.get_ssl_mode() {
             SslMode::Disable => None,
-            _ => Some(Secure::new(target.check, target.root_cert.as_deref(), &host.name).map_err(Refusal::tls)?),
+            _ => Some(target.trust.secure(&host.name).map_err(Refusal::tls)?),
         };
         let login = host.login.connect_raw(stream, Secure::optional(secure)).await;
         let (client, connection) = login.map_err(|error| Refusal::login(&error))?;

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use conninfo::{Address, clean, kept_password, pass_file};
-use reactor::tls::Check;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
 
 use super::keys::Split;
+use super::trust::Trust;
 
 /// The environment of the command.
 pub(crate) struct Machine<'a> {
@@ -80,10 +80,8 @@ pub(crate) struct Target {
     pub(crate) is_random: bool,
     /// How long an attempt at one host may take.
     pub(crate) connect_timeout: Duration,
-    /// How much of a certificate is checked.
-    pub(crate) check: Check,
-    /// The file of authorities.
-    pub(crate) root_cert: Option<String>,
+    /// Whose certificates are trusted.
+    pub(crate) trust: Trust,
     /// The kernel's limit for unacknowledged bytes, `tcp_user_timeout`.
     pub(crate) user_timeout: Option<Duration>,
 }
@@ -102,14 +100,10 @@ impl Target {
         let user_timeout = split
             .value("tcp_user_timeout")
             .map(|text| text.parse().map(Duration::from_millis).map_err(|_| unknown("tcp_user_timeout", text)));
-        let root_cert = split.value("sslrootcert").map(str::to_owned).or(variable("PGSSLROOTCERT"));
-        let mode = split.value("sslmode").map(str::to_owned).or(variable("PGSSLMODE"));
-        let (mode, check) = security(mode.as_deref(), root_cert.is_some())?;
-        if check != Check::Nothing && root_cert.is_none() {
-            return Err(
-                "sslmode asks for a certificate to be verified: sslrootcert has to name a file of authorities".into()
-            );
-        }
+        let said = |key: &str, name: &str| split.value(key).map(str::to_owned).or(variable(name));
+        let root_cert = said("sslrootcert", "PGSSLROOTCERT").filter(|path| !path.is_empty());
+        let mode = said("sslmode", "PGSSLMODE");
+        let (mode, trust) = Trust::read(mode.as_deref(), root_cert.as_deref(), variable("HOME").as_deref())?;
         let user = config.get_user().map(str::to_owned).or(variable("PGUSER")).or(machine.user.clone());
         let user = user.ok_or("the system does not know our user; say user=")?;
         let database =
@@ -143,8 +137,7 @@ impl Target {
             wanted,
             is_random: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
             connect_timeout: config.get_connect_timeout().copied().unwrap_or(connect_timeout),
-            check,
-            root_cert,
+            trust,
             user_timeout: user_timeout.transpose()?.filter(|limit| !limit.is_zero()),
         })
     }
@@ -196,19 +189,6 @@ fn hosts(
     Ok(found.into_iter().map(|(address, name)| HostOfTarget { address, name, login: login.clone() }).collect())
 }
 
-/// As in libpq, `require` with a file of authorities verifies the chain.
-fn security(mode: Option<&str>, has_root_cert: bool) -> Result<(SslMode, Check), String> {
-    Ok(match mode {
-        None | Some("prefer" | "allow") => (SslMode::Prefer, Check::Nothing),
-        Some("disable") => (SslMode::Disable, Check::Nothing),
-        Some("require") if has_root_cert => (SslMode::Require, Check::Chain),
-        Some("require") => (SslMode::Require, Check::Nothing),
-        Some("verify-ca") => (SslMode::Require, Check::Chain),
-        Some("verify-full") => (SslMode::Require, Check::ChainAndName),
-        Some(other) => return Err(unknown("sslmode", other)),
-    })
-}
-
 /// What the driver does not know, or measures in other units.
 const OUR_KEYS: [&str; 4] = ["sslmode", "sslrootcert", "target_session_attrs", "tcp_user_timeout"];
 /// The `application_name` of this client.
@@ -220,6 +200,8 @@ const SOCKET_DIR: &str = "/var/run/postgresql";
 
 #[cfg(test)]
 mod tests {
+    use reactor::tls::Check;
+
     use super::*;
 
     fn read_with(conninfo: &str, environment: &[(&str, &str)], passwords: &str) -> Result<Target, String> {
@@ -288,11 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_checked_as_the_string_says() {
-        assert_eq!(read("host=a sslmode=verify-full sslrootcert=/a").check, Check::ChainAndName);
-        assert_eq!(read("postgres://a/?sslmode=require&sslrootcert=%2fa").root_cert.as_deref(), Some("/a"));
-        assert!(read_with("host=a sslmode=verify-ca", &[], "").expect_err("no file").contains("sslrootcert"));
-        assert!(read_with("host=a sslmode=sure", &[], "").expect_err("a mode").contains("sslmode"));
+    fn certificates_are_checked_as_the_string_or_the_environment_says() {
+        let trust =
+            |conninfo: &str, environment: &[(&str, &str)]| read_with(conninfo, environment, "").map(|t| t.trust);
+        let chain = |path: &str| Ok(Trust::File(Check::Chain, path.to_owned()));
+        assert_eq!(trust("postgres://a/?sslmode=require&sslrootcert=%2fa", &[("PGSSLROOTCERT", "/b")]), chain("/a"));
+        assert_eq!(trust("host=a sslmode=verify-ca", &[("PGSSLROOTCERT", "/b")]), chain("/b"));
+        assert_eq!(trust("host=a sslmode=verify-ca", &[("HOME", "/h")]), chain("/h/.postgresql/root.crt"));
+        assert_eq!(trust("host=a sslrootcert=system", &[]), Ok(Trust::System));
+        assert!(trust("host=a sslrootcert=system", &[("PGSSLMODE", "require")]).expect_err("weak").contains("weak"));
+        assert!(trust("host=a sslmode=verify-ca", &[]).expect_err("no file").contains("sslrootcert"));
+        assert!(trust("host=a sslmode=sure", &[]).expect_err("a mode").contains("sslmode"));
         let plain = read_with("host=a,/run", &[("PGSSLMODE", "require")], "").expect("a target");
         let modes: Vec<_> = plain.hosts.iter().map(|host| host.login.get_ssl_mode()).collect();
         assert_eq!(modes, [SslMode::Require, SslMode::Disable]);

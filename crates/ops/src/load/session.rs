@@ -152,10 +152,7 @@ impl Session {
                 other => other,
             };
         }
-        // What the server said before it closed the connection is still there to be read.
-        if self.channel.flush().is_err() {
-            self.channel.unsent.clear();
-        }
+        self.channel.flush();
         Ok(())
     }
 
@@ -250,7 +247,7 @@ impl Session {
     pub(super) fn terminate(mut self) {
         if self.channel.unsent.is_empty() {
             write::bare(&mut self.channel.unsent, frontend::TERMINATE);
-            let _ = self.channel.flush();
+            self.channel.flush();
         }
     }
 }

@@ -104,6 +104,11 @@ impl Target {
         let root_cert = said("sslrootcert", "PGSSLROOTCERT").filter(|path| !path.is_empty());
         let mode = said("sslmode", "PGSSLMODE");
         let (mode, trust) = Trust::read(mode.as_deref(), root_cert.as_deref(), variable("HOME").as_deref())?;
+        match said("channel_binding", "PGCHANNELBINDING").as_deref() {
+            None | Some("prefer" | "disable") => {}
+            Some("require") => return Err("channel_binding=require is not supported: logins bind no channel".into()),
+            Some(other) => return Err(unknown("channel_binding", other)),
+        }
         let user = config.get_user().map(str::to_owned).or(variable("PGUSER")).or(machine.user.clone());
         let user = user.ok_or("the system does not know our user; say user=")?;
         let database =
@@ -190,7 +195,7 @@ fn hosts(
 }
 
 /// What the driver does not know, or measures in other units.
-const OUR_KEYS: [&str; 4] = ["sslmode", "sslrootcert", "target_session_attrs", "tcp_user_timeout"];
+const OUR_KEYS: [&str; 5] = ["channel_binding", "sslmode", "sslrootcert", "target_session_attrs", "tcp_user_timeout"];
 /// The `application_name` of this client.
 const NAME: &str = "trunkline hatest";
 /// PostgreSQL's port.
@@ -284,6 +289,19 @@ mod tests {
         let plain = read_with("host=a,/run", &[("PGSSLMODE", "require")], "").expect("a target");
         let modes: Vec<_> = plain.hosts.iter().map(|host| host.login.get_ssl_mode()).collect();
         assert_eq!(modes, [SslMode::Require, SslMode::Disable]);
+    }
+
+    #[test]
+    fn a_channel_that_cannot_be_bound_is_refused() {
+        let refused = |conninfo: &str, environment: &[(&str, &str)]| {
+            read_with(conninfo, environment, "").err().unwrap_or_default()
+        };
+        assert!(refused("host=a channel_binding=require", &[]).contains("channel_binding=require"));
+        assert!(refused("postgres://a/?channel_binding=require", &[]).contains("channel_binding=require"));
+        assert!(refused("host=a", &[("PGCHANNELBINDING", "require")]).contains("channel_binding=require"));
+        assert_eq!(refused("host=a channel_binding=prefer", &[("PGCHANNELBINDING", "require")]), "");
+        assert_eq!(refused("host=a channel_binding=disable", &[]), "");
+        assert_eq!(refused("host=a channel_binding=tight", &[]), "invalid channel_binding: tight");
     }
 
     #[test]

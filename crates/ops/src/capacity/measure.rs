@@ -19,7 +19,7 @@ use super::scaling::Scaling;
 use super::search::Search;
 use super::slo::Slo;
 use super::workload::{Workload, statements_of};
-use crate::connection::{Progress, address, console_target, server_target};
+use crate::connection::{Progress, address, console_target, server_target, writing_target};
 use crate::facts;
 use crate::hatest::Target;
 use crate::load::{Capability, capability};
@@ -65,12 +65,12 @@ pub(crate) fn measure(
     let named = |option: &str, target: Result<Target, String>| {
         target.map_err(|why| CapacityError::Usage(format!("{option}: {why}")))
     };
-    let read_only = named("--target", server_target(LOOKING_ON, target))?;
+    let to = named("--target", writing_target(LOOKING_ON, target))?;
     let server =
         options.server.as_ref().map(|conninfo| named("--server", server_target(LOOKING_ON, conninfo))).transpose()?;
     let console =
         options.pooler.as_ref().map(|conninfo| named("--pooler", console_target(LOOKING_ON, conninfo))).transpose()?;
-    let login = login_of(&read_only).map_err(|why| failed(format!("--target: {why}")))?;
+    let login = login_of(&to).map_err(|why| failed(format!("--target: {why}")))?;
     let statements = statements(options)?;
     // Made before anything is measured, removed when this is dropped.
     let own = match options.may_write {
@@ -93,7 +93,7 @@ pub(crate) fn measure(
         pooler_pid: options.pooler_pid,
     };
     let mut measured = Measurement {
-        target: format!("{}/{} as {}", address(&read_only), login.database, login.user),
+        target: format!("{}/{} as {}", address(&to), login.database, login.user),
         workload: what,
         slo: options.slo,
         clients: options.clients,

@@ -19,12 +19,15 @@ pub(crate) struct Line {
     lost: Option<String>,
 }
 
-/// Reads the connection string of a server, whose sessions will be read-only. `who` is their `application_name`.
+/// Reads the connection string of a server, whose sessions will be read-only, and whose database is `postgres` unless the string or the environment
+/// says another. `who` is their `application_name`.
 ///
 /// # Errors
 /// Says which value is invalid, and repeats no password.
 pub(crate) fn server_target(who: &str, conninfo: &str) -> Result<Target, String> {
-    let mut target = writing_target(who, conninfo)?;
+    let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let or_postgres = |name: &str| said(name).or_else(|| (name == "PGDATABASE").then(|| "postgres".to_owned()));
+    let mut target = target(who, conninfo, &or_postgres)?;
     for host in &mut target.hosts {
         host.login.options(READ_ONLY);
     }
@@ -189,6 +192,26 @@ mod tests {
         assert_eq!(database("host=a user=u").as_deref(), Some("pgbouncer"));
         assert_eq!(database("postgres://u@a:6432/console").as_deref(), Some("console"));
         assert_eq!(database("host=a user=u dbname=u").as_deref(), Some("u"));
+    }
+
+    #[test]
+    fn a_server_is_asked_in_the_database_postgres_unless_another_is_said() {
+        let database = |conninfo: &str| {
+            let target = server_target("test", conninfo).expect("a target");
+            target.hosts[0].login.get_dbname().map(str::to_owned)
+        };
+        let said = std::env::var("PGDATABASE").ok().filter(|name| !name.is_empty());
+        assert_eq!(database("host=a user=monitor"), said.or(Some("postgres".to_owned())));
+        assert_eq!(database("host=a user=monitor dbname=app").as_deref(), Some("app"));
+    }
+
+    #[test]
+    fn only_a_server_is_sent_options() {
+        let options =
+            |target: Result<Target, String>| target.expect("a target").hosts[0].login.get_options().map(str::to_owned);
+        assert!(options(server_target("test", "host=a user=u")).is_some_and(|sent| sent.contains("read_only=on")));
+        assert_eq!(options(console_target("test", "host=a user=u")), None);
+        assert_eq!(options(writing_target("test", "host=a user=u")), None);
     }
 
     #[test]

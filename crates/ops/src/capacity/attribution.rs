@@ -97,14 +97,6 @@ pub(crate) struct Snapshot {
     pub(crate) writes: Observed<WriteCounters>,
 }
 
-impl Snapshot {
-    /// Pages that statements made dirty.
-    fn dirtied(&self) -> Observed<f64> {
-        let statements = self.statements.as_ref().map_err(String::clone)?;
-        Ok(statements.iter().map(|statement| statement.dirtied).sum())
-    }
-}
-
 /// A first reading that waits for the second.
 pub(crate) struct Observation<'t> {
     target: &'t Target,
@@ -134,11 +126,12 @@ pub(crate) fn attribute(
     hot: Observed<Vec<HotTable>>,
 ) -> Attribution {
     let writes = before.writes.as_ref().and_then(|before| Ok((before, after.writes.as_ref()?)));
-    let writing = writes
-        .map_err(String::clone)
-        .map(|(first, second)| Writing::between(seconds, first, second, (before.dirtied(), after.dirtied())));
     let grown = grown_tables(before, after);
     let statements = grown_statements(before, after);
+    let dirtied = statements.as_ref().map(|grown| grown.iter().map(|statement| statement.dirtied).sum());
+    let writing = writes
+        .map_err(String::clone)
+        .map(|(first, second)| Writing::between(seconds, first, second, dirtied.map_err(String::clone)));
     let (times, untold) = match (&grown, &statements) {
         (Ok(grown), Ok(statements)) => divide(grown, statements),
         (Err(why), _) | (_, Err(why)) => (BTreeMap::new(), Err(why.clone())),
@@ -190,6 +183,7 @@ fn grown_statements(before: &Snapshot, after: &Snapshot) -> Observed<Vec<Stateme
         {
             grown.milliseconds -= earlier.milliseconds;
             grown.wal -= earlier.wal;
+            grown.dirtied = (grown.dirtied - earlier.dirtied).max(0.0);
         }
         grown
     };
@@ -365,6 +359,19 @@ mod tests {
         assert_eq!(told, [("public.b", 0.7, Some(0.5)), ("public.a", 0.3, Some(0.3))]);
         let untold = shares.untold.expect("statements");
         assert_eq!((untold.unknown, untold.without, untold.milliseconds), (0.15, 0.05, 100.0));
+    }
+
+    #[test]
+    fn a_statement_that_is_forgotten_takes_nothing_from_what_grew() {
+        let reading = |statements: Vec<StatementCounters>| Snapshot {
+            tables: Ok(Vec::new()),
+            statements: Ok(statements),
+            writes: Ok(WriteCounters::default()),
+        };
+        let before = reading(vec![statement("1", "a", 500_000_000.0), statement("2", "b", 100.0)]);
+        let after = reading(vec![statement("1", "a", 500_000_020.0), statement("3", "c", 5.0)]);
+        let shares = attribute(&before, &after, 1.0, Err(String::new()));
+        assert_eq!(shares.writing.expect("counters").dirtied, Ok(50.0));
     }
 
     #[test]

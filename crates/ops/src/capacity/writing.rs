@@ -34,19 +34,13 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// What grew. `dirtied` are the pages that statements made dirty, at both readings.
-    pub(crate) fn between(
-        seconds: f64,
-        before: &WriteCounters,
-        after: &WriteCounters,
-        dirtied: (Observed<f64>, Observed<f64>),
-    ) -> Self {
+    /// What grew. `dirtied` are the pages that statements made dirty in between.
+    pub(crate) fn between(seconds: f64, before: &WriteCounters, after: &WriteCounters, dirtied: Observed<f64>) -> Self {
         // Counters that fell were reset, and count from 0.
         let grown = |of: fn(&WriteCounters) -> f64| {
             let (before, after) = (of(before), of(after));
             if after >= before { after - before } else { after }
         };
-        let dirtied = dirtied.0.and_then(|before| Ok((dirtied.1?, before)));
         Self {
             seconds,
             grown: WriteCounters {
@@ -57,7 +51,7 @@ impl Writing {
                 timed: grown(|one| one.timed),
                 requested: grown(|one| one.requested),
             },
-            dirtied: dirtied.map(|(after, before)| if after >= before { after - before } else { after }),
+            dirtied,
         }
     }
 
@@ -100,12 +94,12 @@ mod tests {
         let before = WriteCounters { log: 1e6, checkpoints: 900.0, timed: 4.0, ..WriteCounters::default() };
         let after =
             WriteCounters { log: 3e6, checkpoints: 930.0, writer: 15.0, sessions: 5.0, timed: 5.0, requested: 0.0 };
-        let writing = Writing::between(10.0, &before, &after, (Ok(50.0), Ok(450.0)));
+        let writing = Writing::between(10.0, &before, &after, Ok(400.0));
         assert_eq!((writing.pages(), writing.checkpoint_share(), writing.grown.timed), (50.0, Some(0.6), 1.0));
         assert_eq!((writing.rate(writing.grown.log), writing.dirtied), (2e5, Ok(400.0)));
-        let reset = Writing::between(10.0, &after, &before, (Err("an extension".to_owned()), Ok(1.0)));
+        let reset = Writing::between(10.0, &after, &before, Err("an extension".to_owned()));
         assert_eq!((reset.grown.log, reset.dirtied), (1e6, Err("an extension".to_owned())));
-        let quiet = Writing::between(1.0, &after, &after, (Ok(1.0), Ok(1.0)));
+        let quiet = Writing::between(1.0, &after, &after, Ok(0.0));
         assert_eq!((quiet.checkpoint_share(), quiet.dirtied), (None, Ok(0.0)));
     }
 }

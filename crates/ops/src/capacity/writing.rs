@@ -79,10 +79,12 @@ pub(crate) fn question(major: u32) -> &'static str {
 const BEFORE_17: &str = "select pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/0') as log, \
     buffers_checkpoint as checkpoints, buffers_clean as writer, buffers_backend as sessions, checkpoints_timed as timed, \
     checkpoints_req as requested from pg_stat_bgwriter";
-/// Writes of sessions are in `pg_stat_io`, with those of autovacuum and others that are neither.
+/// Writes of sessions are in `pg_stat_io`, with those of autovacuum and others that are neither. As in `buffers_backend`, pages by which relations
+/// grew are among them; PostgreSQL 18 counts them by bytes, because one extension may be of several pages.
 const SINCE_17: &str = "select pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/0') as log, \
     c.buffers_written as checkpoints, b.buffers_clean as writer, c.num_timed as timed, c.num_requested as requested, \
-    (select coalesce(sum(writes), 0) from pg_stat_io where object = 'relation' and backend_type not in ('checkpointer', 'background writer')) \
+    (select coalesce(sum(coalesce(writes, 0) + coalesce((to_jsonb(i) ->> 'extend_bytes')::numeric / current_setting('block_size')::numeric, extends, 0)), 0) \
+    from pg_stat_io i where object = 'relation' and backend_type not in ('checkpointer', 'background writer')) \
     as sessions from pg_stat_checkpointer c, pg_stat_bgwriter b";
 
 #[cfg(test)]

@@ -144,12 +144,11 @@ impl<I: Io> Worker<I> {
     /// Hosts that are out of order are tried again for a pool in which clients wait.
     pub(crate) fn try_hosts_again(&mut self) {
         let longest = self.hands.active.settings.server_login_retry;
-        let registry = &self.registry;
-        let (due, next) = self.hosts.due(self.hands.now, longest, |pool| registry.pool(pool).is_some());
-        for pools in due {
-            if let Some(pool) = pools.into_iter().find(|pool| self.pools.waits_for_login(*pool)) {
-                self.tell_pools(Event::TryAgain { pool });
-            }
+        let (registry, pools) = (&self.registry, &self.pools);
+        let is_known = |pool| registry.pool(pool).is_some();
+        let (due, next) = self.hosts.due(self.hands.now, longest, is_known, |pool| pools.waits_for_login(pool));
+        for pool in due {
+            self.tell_pools(Event::TryAgain { pool });
         }
         if let Some(at) = next {
             self.hands.timers.insert(at, Timer::Outages);

@@ -68,16 +68,17 @@ impl ObservedHosts {
         !self.outages.is_empty() && self.outages.is_told(&hosts(), now, every)
     }
 
-    /// A timer has fired. Returns for each outage of which the hosts are to be tried again the pools that need them, and when a timer
-    /// has to fire next.
+    /// A timer has fired. Returns for each outage of which the hosts are to be tried again a pool in which clients wait for them, and
+    /// when a timer has to fire next.
     pub(super) fn due(
         &mut self,
         now: Time,
         longest: Duration,
         is_known: impl Fn(PoolKey) -> bool,
-    ) -> (Vec<Vec<PoolKey>>, Option<Time>) {
+        waits: impl Fn(PoolKey) -> bool,
+    ) -> (Vec<PoolKey>, Option<Time>) {
         self.armed = self.armed.filter(|at| *at > now);
-        let due = self.outages.due(now, longest, is_known);
+        let due = self.outages.due(now, longest, is_known, waits);
         (due, self.arm())
     }
 
@@ -115,15 +116,15 @@ mod tests {
         assert_eq!(begins(&mut hosts, "b", 50), None, "one fires before");
         assert!(hosts.outage_ends(|| Some("a".into())).is_some_and(|outage| outage.pools.len() == 1));
         assert_eq!(begins(&mut hosts, "a", 60), None, "the first timer is still to fire");
-        let (due, next) = hosts.due(at(100), longest, |_| true);
+        let (due, next) = hosts.due(at(100), longest, |_| true, |_| true);
         assert_eq!((due.len(), next), (0, Some(at(150))));
         // A timer that fires too late for nobody sets no other one.
-        assert_eq!(hosts.due(at(120), longest, |_| true), (Vec::new(), None));
-        let (due, next) = hosts.due(at(160), longest, |_| true);
+        assert_eq!(hosts.due(at(120), longest, |_| true, |_| true), (Vec::new(), None));
+        let (due, next) = hosts.due(at(160), longest, |_| true, |_| true);
         assert_eq!((due.len(), next), (2, Some(at(260))));
         hosts.outage_ends(|| Some("a".into()));
         hosts.outage_ends(|| Some("b".into()));
-        assert_eq!(hosts.due(at(260), longest, |_| true), (Vec::new(), None));
+        assert_eq!(hosts.due(at(260), longest, |_| true, |_| true), (Vec::new(), None));
         assert_eq!(begins(&mut hosts, "c", 300), Some(at(400)));
     }
 }

@@ -20,8 +20,10 @@ pub(crate) struct Outages(BTreeMap<Box<str>, Outage>);
 pub(super) struct Outage {
     /// When the first login failed.
     pub(super) since: Time,
-    /// When the hosts are tried again.
-    next: Time,
+    /// When a login failed last.
+    failed: Time,
+    /// When the hosts are tried again; `None` once nobody has waited for longer than any pool rests after a failed login.
+    next: Option<Time>,
     /// When a failed login was last logged.
     told: Time,
     /// The pools of which a login has failed.
@@ -37,15 +39,18 @@ impl Outages {
     /// A login of a pool has failed at all of these hosts. `longest` is the longest pause until they are tried again.
     pub(super) fn begins(&mut self, hosts: &str, pool: PoolKey, now: Time, longest: Duration) {
         if !self.0.contains_key(hosts) {
-            self.0.insert(hosts.into(), Outage { since: now, next: now, told: now, pools: BTreeSet::new() });
+            self.0.insert(
+                hosts.into(),
+                Outage { since: now, failed: now, next: None, told: now, pools: BTreeSet::new() },
+            );
         }
         if let Some(outage) = self.0.get_mut(hosts) {
             // Nobody has needed them for so long that this may be another outage.
-            if now >= outage.next + longest.max(PAUSE_MIN) {
+            if now >= outage.failed + 2 * longest.max(PAUSE_MIN) {
                 outage.since = now;
             }
             outage.pools.insert(pool);
-            outage.next = now + pause(now.since(outage.since), longest);
+            (outage.failed, outage.next) = (now, Some(now + pause(now.since(outage.since), longest)));
         }
     }
 
@@ -74,25 +79,29 @@ impl Outages {
 
     /// When hosts are to be tried again.
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.0.values().map(|outage| outage.next).min()
+        self.0.values().filter_map(|outage| outage.next).min()
     }
 
-    /// The hosts that are to be tried again now: for each outage the pools that need them. An outage is over for the pools that
-    /// `is_known` does not know any more.
+    /// The hosts that are to be tried again now: for each outage a pool that needs them and in which clients wait. An outage is over
+    /// for the pools that `is_known` does not know any more.
     pub(super) fn due(
         &mut self,
         now: Time,
         longest: Duration,
         is_known: impl Fn(PoolKey) -> bool,
-    ) -> Vec<Vec<PoolKey>> {
+        waits: impl Fn(PoolKey) -> bool,
+    ) -> Vec<PoolKey> {
         self.0.retain(|_, outage| {
             outage.pools.retain(|pool| is_known(*pool));
             !outage.pools.is_empty()
         });
         let mut due = Vec::new();
-        for outage in self.0.values_mut().filter(|outage| outage.next <= now) {
-            outage.next = now + pause(now.since(outage.since), longest);
-            due.push(outage.pools.iter().copied().collect());
+        for outage in self.0.values_mut().filter(|outage| outage.next.is_some_and(|next| next <= now)) {
+            let waiting = outage.pools.iter().copied().find(|pool| waits(*pool));
+            // Later a pool asks for a login by itself when a client comes.
+            let is_watched = waiting.is_some() || now < outage.failed + longest.max(PAUSE_MIN);
+            outage.next = is_watched.then(|| now + pause(now.since(outage.since), longest));
+            due.extend(waiting);
         }
         due
     }
@@ -131,7 +140,7 @@ mod tests {
             let next = outages.next_deadline().expect("an outage");
             tries.push(next.since(now).as_millis());
             now = next;
-            assert_eq!(outages.due(now, LONGEST, |_| true), [vec![pool(1)]]);
+            assert_eq!(outages.due(now, LONGEST, |_| true, |_| true), [pool(1)]);
         }
         assert_eq!(tries[..9], [100; 9]);
         assert!(tries.is_sorted() && tries.last() == Some(&15_000), "{tries:?}");
@@ -144,8 +153,8 @@ mod tests {
         outages.begins("a:5432", pool(1), at(0), LONGEST);
         outages.begins("a:5432", pool(2), at(50), LONGEST);
         outages.begins("b:5432", pool(3), at(50), LONGEST);
-        assert_eq!(outages.due(at(149), LONGEST, |_| true), Vec::<Vec<PoolKey>>::new());
-        assert_eq!(outages.due(at(150), LONGEST, |_| true), [vec![pool(1), pool(2)], vec![pool(3)]]);
+        assert_eq!(outages.due(at(149), LONGEST, |_| true, |_| true), []);
+        assert_eq!(outages.due(at(150), LONGEST, |_| true, |waiting| waiting != pool(1)), [pool(2), pool(3)]);
         let ended = outages.ends("a:5432").expect("an outage");
         assert_eq!((ended.since, ended.pools.into_iter().collect::<Vec<_>>()), (at(0), vec![pool(1), pool(2)]));
         assert!(outages.ends("a:5432").is_none());
@@ -160,8 +169,24 @@ mod tests {
         outages.leaves(pool(1));
         assert!(outages.is_empty());
         outages.begins("a:5432", pool(1), at(0), LONGEST);
-        assert!(outages.due(at(100), LONGEST, |_| false).is_empty() && outages.is_empty());
+        assert!(outages.due(at(100), LONGEST, |_| false, |_| true).is_empty() && outages.is_empty());
         assert_eq!(outages.next_deadline(), None);
+    }
+
+    #[test]
+    fn hosts_that_nobody_waits_for_are_left_alone_when_no_pool_rests_any_more() {
+        let mut outages = Outages::default();
+        outages.begins("a:5432", pool(1), at(0), LONGEST);
+        let mut looks = 0;
+        while let Some(next) = outages.next_deadline() {
+            assert!(outages.due(next, LONGEST, |_| true, |_| false).is_empty());
+            looks += 1;
+            assert!(next <= at(30_000) && looks < 100, "{next:?}");
+        }
+        assert!(looks > 10 && !outages.is_empty(), "a client that comes while a pool rests is seen: {looks}");
+        // The next failed login belongs to another outage.
+        outages.begins("a:5432", pool(1), at(40_000), LONGEST);
+        assert_eq!(outages.next_deadline(), Some(at(40_100)));
     }
 
     #[test]

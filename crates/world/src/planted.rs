@@ -51,6 +51,10 @@ pub(crate) fn catch_all(options: &Options, recorded: &Recorded) -> (ExitCode, St
             println!("{:<32} seed {seed} shows it no longer: searched for anew", bug.name());
         }
         match at_once.or_else(|| catch(bug, None, SEEDS_MAX, search)) {
+            Some(caught) if catch_in(bug, caught.seed).is_none() => {
+                println!("{:<32} seed {} is bad without it: {caught}", bug.name(), caught.seed);
+                free.push(bug.name());
+            }
             Some(caught) => {
                 println!("{:<32} {:>5} seeds  {caught}", bug.name(), caught.seeds);
                 text.push_str(&format!("{} {}\n", bug.name(), caught.seed));

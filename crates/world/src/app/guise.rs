@@ -87,7 +87,8 @@ impl Guise {
             Self::Own | Self::Encrypting(_) | Self::Newer => return None,
             Self::Impatient => &["received unencrypted data after"],
             Self::OtherPassword | Self::OtherHost(_) | Self::OldPassword => match proof {
-                Proof::Scram => &["SASL authentication failed"],
+                // The second where `auth_type` is `md5`, and the secret of the user is one of SCRAM.
+                Proof::Scram => &["SASL authentication failed", "password authentication failed"],
                 _ => &["password authentication failed"],
             },
             Self::Nobody => match proof {

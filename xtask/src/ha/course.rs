@@ -23,9 +23,9 @@ use super::{paths, quota};
 pub(super) fn run(lab: &Lab, case: &Case) -> Result<Measured, String> {
     let outcome = measure(lab, case);
     // However it ended: the next case begins with enough time.
-    let lifted = quotas().into_iter().try_for_each(|name| quota::lift(&name));
+    let unthrottled = unthrottle();
     let measured = outcome?;
-    lifted?;
+    unthrottled?;
     if measured.etcd_changed && !case.touches_etcd() {
         return Err("etcd changed its leader, and the fault does not touch it".into());
     }
@@ -181,16 +181,22 @@ impl Cast {
                 }
                 quota::limit(PROXIES, QUOTA_PERCENT, &[Lab::proxies(), Lab::own(is_busy)].concat())
             }
-            Act::Unthrottle => {
-                let all: Vec<_> = Node::ALL.into_iter().flat_map(|node| node.find(is_busy)).collect();
-                node::kill_all("busy process", &[all, Lab::own(is_busy)].concat())?;
-                quotas().into_iter().try_for_each(|name| quota::lift(&name))
-            }
+            Act::Unthrottle => unthrottle(),
             Act::Crowd(seconds) => {
                 pgbench(lab, self.primary, &["-c", "10", "-n", "-T", &seconds.to_string()]).map(drop)
             }
         }
     }
+}
+
+/// Ends all busy processes and all quotas.
+fn unthrottle() -> Result<(), String> {
+    let nodes: Vec<_> = Node::ALL.into_iter().flat_map(|node| node.find(is_busy)).collect();
+    let all = [nodes, Lab::own(is_busy)].concat();
+    if !all.is_empty() {
+        node::kill_all("busy process", &all)?;
+    }
+    quotas().into_iter().try_for_each(|name| quota::lift(&name))
 }
 
 /// Starts pgbench at a node.

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -120,11 +121,11 @@ pub(crate) fn doctor_tries_commits_and_sees_cursors_of_idle_sessions(house: &Hou
     }
     let mut other = postgres.client("postgres");
     let file = "select current_setting('data_directory') || '/base/pgsql_tmp/' || min(name) from pg_ls_tmpdir()";
-    let two_hours = std::time::Duration::from_secs(7_200);
+    let two_hours = Duration::from_secs(7_200);
     let file = std::fs::File::options().write(true).open(other.value(file)).expect("rows of the cursor");
     file.set_modified(std::time::SystemTime::now() - two_hours).expect("an older file");
     let server = format!("host=127.0.0.1 port={} user=cautious dbname=postgres", postgres.port());
-    let (_, report) = judge(house, &["--server", &server, "--host", "--seconds", "4", "--commit-probe"]);
+    let (_, report) = judge(house, &["--server", &server, "--host", "--seconds", "8", "--commit-probe"]);
     let said = found(&report, "D25");
     let evidence = said.first().and_then(|one| one["evidence"].as_str()).unwrap_or_else(|| panic!("{report:#}"));
     assert!(evidence.contains("keeps a cursor WITH HOLD of ") && evidence.contains("2.0 h"), "{evidence}");
@@ -150,6 +151,8 @@ pub(crate) fn doctor_tells_a_pooler_without_a_processor_from_slow_clients(house:
     };
     let is_over = AtomicBool::new(false);
     let (_, report) = std::thread::scope(|scope| {
+        // Also if this panics: the scope waits for its clients.
+        let _end = AtEnd(&is_over);
         for _ in 0..4 {
             scope.spawn(|| {
                 let mut client = pooler.client("u", "starved");
@@ -161,9 +164,7 @@ pub(crate) fn doctor_tells_a_pooler_without_a_processor_from_slow_clients(house:
         let server = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", postgres.port());
         let console = format!("host=127.0.0.1 port={} user=stats", pooler.port());
         let pid = pooler.pid().to_string();
-        let report = judge(house, &["--server", &server, "--pooler", &console, "--pooler-pid", &pid, "--seconds", "4"]);
-        is_over.store(true, Ordering::Relaxed);
-        report
+        judge(house, &["--server", &server, "--pooler", &console, "--pooler-pid", &pid, "--seconds", "4"])
     });
     let table = &report["measured"][0];
     let share = |name: &str| {
@@ -248,8 +249,17 @@ fn await_samples(postgres: &Postgres) {
     wait_until("it samples", LIMIT, || watcher.value(sql) == "1");
 }
 
+/// Says at its end that something is over.
+struct AtEnd<'f>(&'f AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn judge(house: &House, words: &[&str]) -> (Ended, Value) {
-    let ended = run(doctor(house, words).args(["--format", "json"]), LIMIT);
+    let ended = run(doctor(house, words).args(["--format", "json"]), RUN_LIMIT);
     let report = read(&ended);
     (ended, report)
 }
@@ -268,6 +278,9 @@ fn doctor(house: &House, words: &[&str]) -> Command {
     command.arg("doctor").args(words);
     command
 }
+
+/// A run of some seconds, on a busy machine or against a pooler that has little of a processor.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 fn is_ours(house: &House) -> bool {
     if !house.place.is_trunkline() {

@@ -64,8 +64,10 @@ impl Trust {
     /// # Errors
     /// The file of authorities is not there or cannot be read, or the host is no valid name for a certificate.
     pub(crate) fn secure(&self, host: &str) -> Result<Secure, String> {
-        // What cannot be looked at may be there: reading it fails then.
-        let has = |path: &str| Path::new(path).try_exists().unwrap_or(true);
+        // In the home directory of somebody else there is none, as for libpq. A named file that cannot be looked at may be there: reading
+        // it fails then.
+        let is_optional = matches!(self, Self::FileIfThere(_));
+        let has = |path: &str| Path::new(path).try_exists().unwrap_or(!is_optional);
         let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
         let (check, file) = self.settle(&has, named)?;
         Secure::new(check, file.as_deref(), host)

@@ -194,7 +194,7 @@ pub(crate) fn doctor_reports_what_it_knows_when_the_server_vanishes(house: &Hous
     await_samples(&primary);
     primary.crash();
     // It does not wait for the end of its time in vain.
-    let ended = finish(child, "doctor", LIMIT);
+    let ended = finish(child, "doctor", RUN_LIMIT);
     let report = read(&ended);
     assert!(ended.code() == 3 && ended.err.contains("the server: "), "{ended:?}");
     assert_eq!(found(&report, "D41").len(), 1, "what was known: {report:#}");
@@ -212,7 +212,7 @@ pub(crate) fn ctrl_c_ends_doctor_with_what_is_known(house: &House) {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doctor starts");
     await_samples(&house.postgres);
     signal(child.id(), Signal::SIGINT);
-    let ended = finish(child, "doctor", LIMIT);
+    let ended = finish(child, "doctor", RUN_LIMIT);
     let report = read(&ended);
     let lacking = report["unevaluated"].as_array().expect("rules").iter();
     assert!(lacking.filter(|one| one["rule"] == "D34").count() == 0, "the second reading was taken: {report:#}");

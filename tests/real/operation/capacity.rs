@@ -212,7 +212,11 @@ pub(crate) fn a_load_is_encrypted_as_its_connection_string_asks(house: &House) {
         (pooler.port(), "sslmode=disable".to_owned(), "SSL required"),
         (pooler.port(), format!("sslmode=verify-ca sslrootcert={other}"), "certificate"),
         (house.postgres.port(), "sslmode=require".to_owned(), "it does not speak TLS, which sslmode requires"),
-        (pooler.port(), "sslmode=verify-full sslrootcert=/nowhere".to_owned(), "cannot read /nowhere"),
+        (
+            pooler.port(),
+            "sslmode=verify-full sslrootcert=/nowhere".to_owned(),
+            "the file of authorities /nowhere does not exist",
+        ),
     ] {
         let ended = run(&target(port, &mode));
         assert!(ended.code() == 3 && ended.err.contains(part), "{mode}: {ended:?}");

@@ -50,8 +50,9 @@ pub(crate) fn catch_all(options: &Options, recorded: &Recorded) -> (ExitCode, St
         if let (Some(seed), None) = (known, &at_once) {
             println!("{:<32} seed {seed} shows it no longer: searched for anew", bug.name());
         }
+        let is_known = at_once.is_some();
         match at_once.or_else(|| catch(bug, None, SEEDS_MAX, search)) {
-            Some(caught) if catch_in(bug, caught.seed).is_none() => {
+            Some(caught) if !is_known && catch_in(bug, caught.seed).is_none() => {
                 println!("{:<32} seed {} is bad without it: {caught}", bug.name(), caught.seed);
                 free.push(bug.name());
             }

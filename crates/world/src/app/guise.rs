@@ -87,8 +87,7 @@ impl Guise {
             Self::Own | Self::Encrypting(_) | Self::Newer => return None,
             Self::Impatient => &["received unencrypted data after"],
             Self::OtherPassword | Self::OtherHost(_) | Self::OldPassword => match proof {
-                // The second where `auth_type` is `md5`, and the secret of the user is one of SCRAM.
-                Proof::Scram => &["SASL authentication failed", "password authentication failed"],
+                Proof::Scram => &["SASL authentication failed"],
                 _ => &["password authentication failed"],
             },
             Self::Nobody => match proof {

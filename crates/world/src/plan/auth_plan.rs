@@ -57,6 +57,8 @@ struct Rules {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoginPlan {
     wrong: Option<Words>,
+    /// The error for a wrong password where the method is `md5` and the secret one of SCRAM: that of the method.
+    wrong_for_md5: Option<Words>,
     /// The application has no password, or may be asked for another kind of proof.
     is_sure: bool,
     unknown: Option<Words>,
@@ -109,7 +111,7 @@ impl LoginPlan {
     /// Returns the errors for this guise, if they differ from the usual ones.
     pub(crate) fn refusal(&self, guise: Guise) -> Option<Words> {
         match guise {
-            Guise::OtherPassword | Guise::OtherHost(_) | Guise::OldPassword => self.wrong,
+            Guise::OtherPassword | Guise::OtherHost(_) | Guise::OldPassword => self.wrong.or(self.wrong_for_md5),
             Guise::Nobody => self.unknown,
             Guise::NoDatabase => self.nowhere,
             Guise::Curious => self.console,
@@ -196,6 +198,11 @@ impl AuthPlan {
 
     fn wrong(&self, user: &str) -> Option<Words> {
         self.authenticator.or_else(|| (self.method(user) == Some("ldap")).then_some(NO_LDAP))
+    }
+
+    fn wrong_for_md5(&self, user: &str) -> Option<Words> {
+        let is_by_md5 = self.are_hashed && self.method(user) == Some("md5");
+        is_by_md5.then_some(&["password authentication failed"])
     }
 
     /// The errors for a user that is unknown everywhere.
@@ -358,7 +365,8 @@ impl Plan {
         let is_unlisted = auth.unlisted.contains(user);
         let usual = if auth.authenticator.is_some() { Proof::Password } else { self.proof };
         let host = self.host_of(&person.database);
-        let mut login = LoginPlan { wrong: auth.wrong(user), ..LoginPlan::default() };
+        let mut login =
+            LoginPlan { wrong: auth.wrong(user), wrong_for_md5: auth.wrong_for_md5(user), ..LoginPlan::default() };
         let words = auth.unknown(user, usual);
         let is_judged = auth.wrong(user).is_some();
         login.nowhere = (is_unlisted && !is_judged).then_some(words);

@@ -12,7 +12,7 @@ pub(crate) fn a_short_soak_shows_nobody_anothers_bytes(house: &House) {
     if !house.place.is_trunkline() {
         return skip("the soak sets what PgBouncer does not know");
     }
-    let options = Options { time: Duration::from_secs(6), seed: 1, kernel: None, clients: 80 };
+    let options = Options { time: Duration::from_secs(12), seed: 1, kernel: None, clients: 80 };
     if let Err(evidence) = soak::run(&house.place, &house.postgres, &options) {
         panic!("{evidence}");
     }

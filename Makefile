@@ -59,7 +59,7 @@ cost: ## count what a transaction costs; fails when the table in docs/reference/
 	cargo xtask cost $(ARGS)
 
 wisdom: ## what simulate and capacity say against real loads, on a quiet machine; half an hour (ARGS="six_specs")
-	cargo xtask test --test real -- $(or $(ARGS),six_specs tenants_with_one_connection finds_the_knee names_the_limit)
+	cargo xtask test --test real -- $(or $(ARGS),six_specs tenants_with_one_connection names_the_limit)
 
 page: ## the page in a real browser, each view under a load; screenshots in target/page
 	cargo xtask page

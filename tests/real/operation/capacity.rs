@@ -21,7 +21,6 @@ fn measure(house: &House, words: &[&str]) -> Ended {
     run(command.arg("capacity").args(words), Duration::from_secs(120))
 }
 
-// Only when named.
 /// Six servers of 40 ms each. What a crowded machine does to the generator is told and not judged.
 pub(crate) fn capacity_finds_the_knee_where_theory_has_it(house: &House) {
     let Some(_) = Command::of(house, "capacity") else { return };

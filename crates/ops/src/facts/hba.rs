@@ -4,16 +4,18 @@
 //! above it fits, as far as examples show, of which each line has few. Names and options are dropped.
 //! Not here: what follows from it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::{Hba, HbaMethod, IdentMaps, LineOutcome, Visit};
 use config::Place;
 
-use super::read;
+use super::{Observed, read};
 
 /// An HBA file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,18 +76,29 @@ pub(crate) fn read_hba(
     let maps = ident_path.and_then(|path| read(path).ok()).map(|text| IdentMaps::parse(&text).0).unwrap_or_default();
     let folder = Path::new(path).parent().unwrap_or(Path::new(""));
     let rest = Cell::new(INCLUDED_BYTES_MAX);
-    let beside = |name: &str| {
+    let known: RefCell<BTreeMap<String, Observed<Rc<[u8]>>>> = RefCell::default();
+    let fresh = |name: &str| {
         let path = folder.join(name);
-        let text = read(path.to_str().ok_or(io::ErrorKind::InvalidFilename)?)?;
-        let left =
-            rest.get().checked_sub(text.len()).ok_or_else(|| io::Error::other("files of names are too large"))?;
+        let path = path.to_str().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename).to_string())?;
+        let text = read(path).map_err(|why| why.to_string())?;
+        let left = rest.get().checked_sub(text.len()).ok_or("files of names are too large")?;
         rest.set(left);
-        Ok(text)
+        Ok(text.into())
+    };
+    let beside = |name: &str| {
+        let mut known = known.borrow_mut();
+        if let Some(text) = known.get(name) {
+            return text.clone().map_err(io::Error::other);
+        }
+        let text: Observed<Rc<[u8]>> = fresh(name);
+        known.insert(name.to_owned(), text.clone());
+        text.map_err(io::Error::other)
     };
     Ok(judged(path, &text, &maps, console_users, &beside, mistakes))
 }
 
-type Reader<'r> = &'r dyn Fn(&str) -> io::Result<Vec<u8>>;
+/// Reads a file of names. One that is read again is not read from the disk.
+type Reader<'r> = &'r dyn Fn(&str) -> io::Result<Rc<[u8]>>;
 
 fn judged(
     path: &str,
@@ -102,12 +115,20 @@ fn judged(
         (1..).zip(text.lines()).filter(|(_, line)| !line.trim_start().starts_with('#') && !line.trim().is_empty());
     let mut rules: Vec<(usize, &str, Hba)> = Vec::new();
     let mut unread = 0;
+    // Each line has the names of its files for itself.
+    let rest = Cell::new(NAMED_BYTES_MAX);
+    let of_line = |name: &str| {
+        let text = beside(name)?;
+        let left = rest.get().checked_sub(text.len()).ok_or_else(|| io::Error::other("lines name too many names"))?;
+        rest.set(left);
+        Ok(text.to_vec())
+    };
     for (number, line) in said {
         if rules.len() >= LINES_MAX {
             unread += 1;
             continue;
         }
-        let (rule, problems) = Hba::parse(line.as_bytes(), maps, beside);
+        let (rule, problems) = Hba::parse(line.as_bytes(), maps, &of_line);
         mistakes.extend(problems.into_iter().map(|problem| (at(number), problem.text + outcome(problem.outcome))));
         rules.push((number, line, rule));
     }
@@ -207,6 +228,7 @@ fn examples(line: &str, beside: Reader<'_>) -> Vec<Example> {
             }
         }
     }
+    examples.truncate(EXAMPLES_MAX);
     examples
 }
 
@@ -234,13 +256,9 @@ fn names(words: Vec<String>, beside: Reader<'_>) -> Vec<String> {
     let named = |word: String| match &*word {
         "all" | "sameuser" => vec![ANYBODY.to_owned()],
         file if file.starts_with('@') => {
-            let text = beside(&file[1..]).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text).into_owned();
-            text.split([',', ' ', '\t', '\r', '\n'])
-                .filter(|name| !name.is_empty())
-                .take(1)
-                .map(str::to_owned)
-                .collect()
+            let Ok(text) = beside(&file[1..]) else { return Vec::new() };
+            let mut names = text.split(|byte| b", \t\r\n".contains(byte)).filter(|name| !name.is_empty());
+            names.next().map(|name| String::from_utf8_lossy(name).into_owned()).into_iter().collect()
         }
         // A quoted word is a name, also if it is a keyword.
         name => vec![name.trim_matches('"').to_owned()],
@@ -300,6 +318,10 @@ const LINES_MAX: usize = 1000;
 const NAMES_MAX: usize = 4;
 /// Bytes of all files of names together.
 const INCLUDED_BYTES_MAX: usize = 16 << 20;
+/// Bytes of the files of names that all lines have, one file once for each line: all of them are in memory.
+const NAMED_BYTES_MAX: usize = 64 << 20;
+/// Clients that are tried for a line.
+const EXAMPLES_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -310,7 +332,7 @@ mod tests {
 
     fn judge(text: &str) -> (Vec<Told>, Vec<String>) {
         let mut mistakes = Vec::new();
-        let beside = |_: &str| Ok(b"ann\nbob\n".to_vec());
+        let beside = |_: &str| Ok(b"ann\nbob\n".as_slice().into());
         let file = judged("hba", text.as_bytes(), &IdentMaps::default(), &["root"], &beside, &mut mistakes);
         let line = |one: &HbaAdmission| {
             let console = one.console.are_used(Offered::AsClientsLike);
@@ -385,7 +407,7 @@ mod tests {
     fn a_long_file_is_judged_as_far_as_it_is_compared() {
         let text: String = (0..5000).map(|n| format!("host d{n} all 10.0.0.1/32 md5\n")).collect();
         let mut mistakes = Vec::new();
-        let beside = |_: &str| Ok(Vec::new());
+        let beside = |_: &str| Ok(Rc::default());
         let file = judged("hba", text.as_bytes(), &IdentMaps::default(), &["root"], &beside, &mut mistakes);
         assert_eq!((file.lines.len(), file.unread), (1000, 4000));
     }

@@ -157,3 +157,15 @@ fn rules_of_an_hba_file_are_judged_where_they_decide() {
     let lost = ini("listen_addr = *\nauth_type = hba\nauth_hba_file = /nowhere", ONE, &[]);
     expect(&lost, "L18", &["needs auth_hba_file, which cannot be read here"]);
 }
+
+#[test]
+fn a_file_of_names_is_read_once_however_many_lines_have_it() {
+    let names: String = (0..500).map(|n| format!("{n:0100}\n")).collect();
+    let users = Scratch::new("users", &names);
+    let named = format!("@{} 10.0.0.1/32", users.path());
+    let rules: String = (0..400).map(|n| format!("host d{n} {named} scram-sha-256\n")).collect();
+    let file = Scratch::new("hba.conf", &format!("{rules}host last {named} trust\n"));
+    let findings = ini(&format!("listen_addr = *\nauth_type = hba\nauth_hba_file = {}\n", file.path()), ONE, &[]);
+    assert!(findings.found.iter().all(|finding| finding.rule != "F01"), "{:#?}", findings.found);
+    expect(&findings, "L18", &["method trust for clients of other machines"]);
+}

@@ -141,17 +141,18 @@ fn judged(
         let admitted = |visit: &Visit<'_>| {
             rule.method_for(visit).filter(|method| **method != HbaMethod::Reject && decides(index, visit))
         };
-        let remote = |is_tls: bool| visits.iter().find_map(|example| admitted(&example.visit(is_tls)));
-        let (clear, tls) = (remote(false), remote(true));
+        let decided = |is_remote: bool, is_tls: bool| {
+            let mut some = visits.iter().filter(|example| example.from.is_some() == is_remote);
+            some.find_map(|example| admitted(&example.visit(is_tls)))
+        };
+        let (clear, tls, local) = (decided(true, false), decided(true, true), decided(false, false));
         let console_users = console_users.iter().take(NAMES_MAX);
         let administrator = |is_tls: bool| {
             let of = |example| console_users.clone().map(move |user| Example::of_console(example, user, is_tls));
-            visits.iter().flat_map(of).find_map(|visit| admitted(&visit))
+            visits.iter().filter(|example| example.from.is_some()).flat_map(of).find_map(|visit| admitted(&visit))
         };
         let (console_clear, console_tls) = (administrator(false), administrator(true));
-        let any = Visit { from: None, is_tls: false, database: ANYBODY, user: ANYBODY, is_replication: false };
-        let nobody = || rule.method_for(&any).filter(|method| **method != HbaMethod::Reject);
-        let method = clear.or(tls).or_else(nobody).or(console_clear).or(console_tls)?;
+        let method = clear.or(tls).or(local).or(console_clear).or(console_tls)?;
         Some(HbaAdmission {
             at: at(*number),
             method: word(method),
@@ -184,9 +185,10 @@ fn word(method: &HbaMethod) -> &'static str {
     }
 }
 
-/// A client of another machine that a line may be for.
+/// A client that a line may be for.
 struct Example {
-    from: IpAddr,
+    /// `None` on this machine's Unix socket.
+    from: Option<IpAddr>,
     database: String,
     user: String,
     is_replication: bool,
@@ -195,28 +197,28 @@ struct Example {
 impl Example {
     fn visit(&self, is_tls: bool) -> Visit<'_> {
         let (database, user) = (&*self.database, &*self.user);
-        Visit { from: Some(self.from), is_tls, database, user, is_replication: self.is_replication }
+        Visit { from: self.from, is_tls, database, user, is_replication: self.is_replication }
     }
 
     fn of_console<'v>(&self, user: &'v str, is_tls: bool) -> Visit<'v> {
-        Visit { from: Some(self.from), is_tls, database: "pgbouncer", user, is_replication: false }
+        Visit { from: self.from, is_tls, database: "pgbouncer", user, is_replication: false }
     }
 }
 
-/// Clients of other machines that a line may be for: names and addresses are taken from its words. Whether it fits them, `auth` says.
+/// Clients that a line may be for: names and addresses are taken from its words. Whether it fits them, `auth` says.
 fn examples(line: &str, beside: Reader<'_>) -> Vec<Example> {
     let mut fields = fields(line);
     let mut next = || fields.next().unwrap_or_default();
-    let way = next();
-    if way.first().is_none_or(|way| way == "local") {
-        return Vec::new();
-    }
+    let Some(way) = next().into_iter().next() else { return Vec::new() };
     let databases = next();
     // The keyword stands for clients that replicate, of whichever database.
     let is_replication = databases.iter().any(|word| word == "replication");
     let [databases, users] = [databases, next()].map(|words| names(words, beside));
     let [address, mask] = [next(), next()].map(|words| words.into_iter().next().unwrap_or_default());
-    let addresses = addresses(&address, &mask);
+    let addresses = match &*way {
+        "local" => vec![None],
+        _ => addresses(&address, &mask).into_iter().map(Some).collect(),
+    };
     let mut examples = Vec::new();
     for from in addresses {
         for user in users.iter().filter(|_| is_replication) {
@@ -354,6 +356,8 @@ mod tests {
                 vec![(1, "trust", true, true, true)],
             ),
             ("local all all trust\n", vec![(1, "trust", false, false, false)]),
+            ("local shop app md5\n", vec![(1, "md5", false, false, false)]),
+            ("local all all reject\nlocal shop app md5\n", vec![]),
             ("host @names , b \"all\" ::/0 scram-sha-256\n", vec![(1, "scram-sha-256", true, true, false)]),
             ("host sameuser all all trust\n", vec![(1, "trust", true, true, false)]),
             // A narrower network above, with the same first address.

@@ -283,13 +283,17 @@ pub(super) fn network_disk(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
     });
     judged(verdicts, |verdicts| {
         let commits = case.server()?.commits.clone()?;
-        let waited = commits.p99 - commits.way;
+        let [half, waited] = [commits.median, commits.p99].map(|time| (time - commits.way).max(0.0));
+        // Where commits are slow, few could be tried; if half of them are too slow, 99 % of more would not be fast enough.
+        if commits.count < COMMITS_MIN && half <= COMMIT_MAX {
+            return Err(format!("more time: {} commits were tried, and {COMMITS_MIN} are needed", commits.count));
+        }
         if waited > COMMIT_MAX {
             let evidence = format!(
                 "99 % of {} commits took up to {} on the server, half of them {}",
                 plain(commits.count as f64),
                 time(waited),
-                time((commits.median - commits.way).max(0.0))
+                time(half)
             );
             verdicts.fires(&at("server"), "commit", evidence);
         }
@@ -319,6 +323,8 @@ pub(super) fn walsenders(case: &Case<'_>, verdicts: &mut Verdicts<'_>) {
 
 /// Seconds for which a commit waits for the disk.
 const COMMIT_MAX: f64 = 0.01;
+/// Fewer have no 99th percentile.
+const COMMITS_MIN: usize = 100;
 const CONNECTIONS_A_CORE: f64 = 10.0;
 const ACTIVE_A_CORE: f64 = 4.0;
 /// An entry of 8 bytes for each page of 4,096.

@@ -329,6 +329,15 @@ const FIRING: &[Firing] = &[
         |t| t.server().commits.as_mut().expect("commits").p99 = 0.0121,
         "I server 99 % of 200 commits took up to 11 ms on the server, half of them 1 ms",
     ),
+    (
+        "D44",
+        |t| {
+            let commits = t.server().commits.as_mut().expect("commits");
+            (commits.count, commits.median, commits.p99) = (20, 0.5, 0.8);
+        },
+        "I server 99 % of 20 commits took up to 799 ms on the server, half of them 499 ms",
+    ),
+    ("D44", |t| t.server().commits.as_mut().expect("commits").count = 99, "needs more time: 99 commits were tried"),
     ("D44", |t| t.server().commits = Err("--commit-probe".to_owned()), "needs --commit-probe"),
     (
         "D45",

@@ -7,8 +7,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant, SystemTime};
 
-use conninfo::Secure;
-use reactor::tls::Check;
 use rustls::{ClientConnection, StreamOwned};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
@@ -18,7 +16,7 @@ use crate::connection::{Line, console_target, server_target};
 use crate::facts::{
     self, Demand, Reading, Record, Scrape, amount, demand_of_history, demand_of_scrapes, parse_history, time_of, word,
 };
-use crate::hatest::Target;
+use crate::hatest::{Target, Trust};
 use crate::trial::Interrupt;
 
 /// The demand that `/metrics` tell, each from a URL, which is asked twice, or from a file. `None` if it was ended early.
@@ -116,11 +114,7 @@ fn fetch(url: &str) -> Result<String, String> {
 
 /// TLS over a connection, to a host whose certificate an authority of this system, or of `SSL_CERT_FILE`, has signed.
 fn encrypted(stream: TcpStream, host: &str) -> Result<impl Read + Write, String> {
-    let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
-    let authorities =
-        named.or_else(|| AUTHORITIES.into_iter().find(|path| std::path::Path::new(path).exists()).map(str::to_owned));
-    let authorities = authorities.ok_or("this system has no file of authorities; name one by SSL_CERT_FILE")?;
-    let (config, name) = Secure::new(Check::ChainAndName, Some(&authorities), host)?.into_parts();
+    let (config, name) = Trust::System.secure(host)?.into_parts();
     let connection = ClientConnection::new(config, name).map_err(|why| why.to_string())?;
     Ok(StreamOwned::new(connection, stream))
 }
@@ -233,12 +227,5 @@ impl Asked {
 
 /// The `application_name`.
 const NAME: &str = "trunkline advise";
-/// Where distributions have the authorities that they trust.
-const AUTHORITIES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 const PATIENCE: Duration = Duration::from_secs(10);
 const BETWEEN_READINGS: Duration = Duration::from_secs(1);

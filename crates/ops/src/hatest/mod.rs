@@ -39,6 +39,7 @@ pub(crate) use answer::{Codes, Failure};
 pub use options::{HatestOptions, USAGE};
 pub(crate) use session::Session;
 pub(crate) use target::{HostOfTarget, Machine, Target};
+pub(crate) use trust::Trust;
 
 use check::{Checked, Verdict};
 use fault::FaultRun;

@@ -83,13 +83,15 @@ impl Trust {
             Self::File(_, path) => Err(clean(&format!(
                 "the file of authorities {path} does not exist; name one by sslrootcert, or say sslrootcert=system"
             ))),
-            Self::System => {
-                let own = SYSTEMS.into_iter().find(|path| has(path)).map(str::to_owned);
-                let file = named.or(own).ok_or("this system has no file of authorities; name one by SSL_CERT_FILE")?;
-                Ok((Check::ChainAndName, Some(file)))
-            }
+            Self::System => Ok((Check::ChainAndName, Some(of_system(has, named)?))),
         }
     }
+}
+
+/// The file of the authorities of the operating system, or the one that is `named` in its place.
+fn of_system(has: &dyn Fn(&str) -> bool, named: Option<String>) -> Result<String, String> {
+    let own = || SYSTEMS.into_iter().find(|path| has(path)).map(str::to_owned);
+    named.or_else(own).ok_or_else(|| "this system has no file of authorities; name one by SSL_CERT_FILE".to_owned())
 }
 
 /// The word for the authorities of the operating system.

@@ -188,7 +188,7 @@ fn run_set(house: &House, lab: &Lab, set: &Set) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the cases. What is known is written down after each of them, because a set takes long.
+/// Runs the cases. What is known is written down as JSON after each of them, because a set takes long; the page when all have been run.
 fn measure(
     house: &House,
     lab: &Lab,
@@ -213,10 +213,11 @@ fn measure(
             }
             let report = report::Report::new(machine, &cases, results);
             write(&namespaces::folder(house).join("ha.json"), &report.json())?;
-            if !matches!(set, Set::Named(_)) && !results.is_empty() {
-                write(&house.root().join("docs/high-availability.md"), &report.page())?;
-            }
         }
+    }
+    if !matches!(set, Set::Named(_)) && !results.is_empty() {
+        let page = report::Report::new(machine, &cases, results).page();
+        write(&house.root().join("docs/high-availability.md"), &page)?;
     }
     Ok(())
 }

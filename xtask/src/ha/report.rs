@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path as FilePath;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::cases::{self, Case, Loss};
 use super::lab::{Lab, call};
 use super::ledger::{Measured, Reads, Seen};
+use super::namespaces::TRUNKLINE;
 use super::paths::Path;
 use crate::house::House;
 
@@ -378,7 +380,9 @@ pub(super) fn machine(house: &House, lab: &Lab) -> Vec<(&'static str, String)> {
     };
     let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let commit = line("git", &["rev-parse", "--short", "HEAD"]);
+    // Of a program that was built elsewhere, or when the lab was raised, nobody knows it.
+    let is_own = std::env::var_os(TRUNKLINE).is_some_and(|program| FilePath::new(&program).starts_with(house.target()));
+    let commit = if is_own { line("git", &["rev-parse", "--short", "HEAD"]) } else { "unknown".to_owned() };
     vec![
         ("processors", format!("{processors}, for everything")),
         ("kernel", format!("Linux {}", kernel.trim())),

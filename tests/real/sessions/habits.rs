@@ -16,7 +16,7 @@ use tests::client::{Answer, Client};
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, try_wait_for};
 
-use crate::comparison::alike::{KEEPS, seen};
+use crate::comparison::alike::{KEEPS, seen_alike};
 use crate::house::House;
 
 /// Each script by four clients; by one client if the script keeps its server.
@@ -208,7 +208,7 @@ impl<'a> Pair<'a> {
         }
         self.is_through = self.next.as_slice().is_empty();
         if status != 'E' && (self.is_watched || self.is_through) {
-            self.look().map_err(|why| format!("after {told}: {why}"))?;
+            seen_alike(self.sides.each_mut()).map_err(|why| format!("after {told}: the session {why}"))?;
         }
         self.is_busy = status != 'I' || self.sides[1].value(KEEPS) == "t";
         if self.is_through {
@@ -216,15 +216,6 @@ impl<'a> Pair<'a> {
             self.next = self.habit.each.clone().into_iter();
         }
         Ok(())
-    }
-
-    fn look(&mut self) -> Result<(), String> {
-        let [pooled, direct] = self.sides.each_mut().map(seen);
-        match pooled.iter().zip(&direct).find(|(pooled, direct)| pooled != direct) {
-            Some((pooled, direct)) => Err(format!("the session has {pooled}, and {direct} directly")),
-            None if pooled.len() != direct.len() => Err(format!("the session has {pooled:?}, and {direct:?} directly")),
-            None => Ok(()),
-        }
     }
 
     /// Reads the next answer on both sides, which must be equal. Returns the transaction status.

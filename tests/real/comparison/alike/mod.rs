@@ -10,6 +10,7 @@ mod elsewhere;
 mod pair;
 mod program;
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tests::message::query;
@@ -18,7 +19,7 @@ use tests::pooler::Pooler;
 use crate::house::House;
 
 use elsewhere::{FUNCTIONS, Of};
-pub(crate) use pair::{KEEPS, seen};
+pub(crate) use pair::{KEEPS, seen_alike};
 use pair::{Pair, hear};
 use program::{Says, Step, draw};
 
@@ -26,9 +27,9 @@ use program::{Says, Step, draw};
 pub(crate) fn random_sessions_are_what_they_would_be_on_a_direct_connection(house: &House) {
     let stage = Stage::open(house, "alike");
     for seed in 0..8 {
-        stage.perform(seed, 250);
+        stage.perform(seed, 250).unwrap_or_else(|difference| panic!("{difference}"));
     }
-    stage.verified_count();
+    assert!(stage.verified_count() > 0, "nothing was compared");
 }
 
 /// Runs as many steps as `TRUNKLINE_SESSION_STEPS` says, from the seed `TRUNKLINE_SESSION_SEED` on.
@@ -37,15 +38,28 @@ pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let steps = number("TRUNKLINE_SESSION_STEPS").unwrap_or(STEPS_EACH as u64);
     let first = number("TRUNKLINE_SESSION_SEED").unwrap_or(1000);
-    let stage = Stage::open(house, "alike_long");
     let programs = steps.div_ceil(STEPS_EACH as u64);
-    for seed in first..first + programs {
-        stage.perform(seed, STEPS_EACH);
-        if (seed - first + 1) % 100 == 0 {
-            println!("{} steps are alike", (seed - first + 1) * STEPS_EACH as u64);
+    let (next, is_over) = (&AtomicU64::new(0), &AtomicBool::new(false));
+    let lane = |number: usize| {
+        let stage = Stage::open(house, &format!("alike_long{number}"));
+        while !is_over.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= programs {
+                break;
+            }
+            stage.perform(first + at, STEPS_EACH).inspect_err(|_| is_over.store(true, Ordering::Relaxed))?;
+            if (at + 1).is_multiple_of(100) {
+                println!("{} steps are alike", (at + 1) * STEPS_EACH as u64);
+            }
         }
-    }
-    println!("{} times what was known of a session was what its server told", stage.verified_count());
+        Ok(stage.verified_count())
+    };
+    let ends: Vec<Result<u64, String>> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|number| scope.spawn(move || lane(number))).collect();
+        lanes.into_iter().map(|lane| lane.join().expect("a difference is no panic")).collect()
+    });
+    let verified: u64 = ends.into_iter().map(|end| end.unwrap_or_else(|difference| panic!("{difference}"))).sum();
+    println!("{verified} times what was known of a session was what its server told");
 }
 
 /// How often the known state of a session was compared with the answer of a server, and how often they differed.
@@ -58,6 +72,9 @@ pub(crate) fn verified(pooler: &Pooler) -> [u64; 2] {
     ["sessions_verified", "sessions_mistaken"].map(items)
 }
 
+/// Programs that run at the same time in the long run, each with a pooler and databases of its own: much of a program is
+/// waiting.
+const LANES: usize = 3;
 /// Steps of one program in the long run.
 const STEPS_EACH: usize = 500;
 /// How long one answer may take.
@@ -104,18 +121,19 @@ impl<'a> Stage<'a> {
     fn verified_count(&self) -> u64 {
         let [verified, mistaken] = verified(&self.pooler);
         assert_eq!(mistaken, 0, "of {verified}; the log names each");
-        assert!(verified > 0, "nothing was compared");
         verified
     }
 
-    /// Runs a program; one that differs is made shorter first. In every other program, verifying state probes are switched
-    /// on.
-    fn perform(&self, seed: u64, length: usize) {
+    /// Runs a program. In every other program, verifying state probes are switched on.
+    ///
+    /// # Errors
+    /// The difference, with the program made shorter.
+    fn perform(&self, seed: u64, length: usize) -> Result<(), String> {
         let verify = format!("SET session_verify = {}", (seed + 1) % 2);
         let answer = self.pooler.console(&verify);
         assert!(answer.errors.is_empty(), "{:?}", answer.errors);
         let mut steps = draw(seed, length);
-        let Err(mut why) = self.try_play(&steps) else { return };
+        let Err(mut why) = self.try_play(&steps) else { return Ok(()) };
         println!("seed {seed}: {why}");
         let mut size = steps.len() / 2;
         let until = Instant::now() + Duration::from_secs(60);
@@ -132,7 +150,7 @@ impl<'a> Stage<'a> {
             size /= 2;
         }
         let told: Vec<String> = steps.iter().map(Step::to_string).collect();
-        panic!("seed {seed}, {why}:\n{}", told.join("\n"));
+        Err(format!("seed {seed}, {why}:\n{}", told.join("\n")))
     }
 
     /// An answer that does not arrive is a difference, too.

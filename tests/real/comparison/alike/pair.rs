@@ -133,12 +133,11 @@ impl Pair {
         if self.status == 'E' {
             return Ok(());
         }
-        let [pooled, direct] = [&mut self.pooled, &mut self.direct].map(seen);
-        if let Some((pooled, direct)) = pooled.iter().zip(&direct).find(|(pooled, direct)| pooled != direct) {
-            return Err(format!("has {pooled:?}, and {direct:?} directly"));
-        }
-        self.is_busy |= self.direct.value(KEEPS) == "t";
-        self.has_role = self.direct.value("select current_user <> session_user") == "t";
+        seen_alike([&mut self.pooled, &mut self.direct])?;
+        let answer = self.direct.query(&format!("{KEEPS}, current_user <> session_user"));
+        let [keeps, has_role] = [0, 1].map(|at| answer.rows[0][at].as_deref() == Some("t"));
+        self.is_busy |= keeps;
+        self.has_role = has_role;
         Ok(())
     }
 
@@ -178,18 +177,26 @@ impl Pair {
     }
 }
 
-/// The state of a session: settings, role, and what it holds.
-pub(crate) fn seen(client: &mut Client) -> Vec<String> {
-    let mut told = |sql: &str| {
-        client.ask(sql);
-        client.answer_within(PATIENCE)
-    };
-    let mut seen: Vec<String> = told(HAS).rows.iter().map(|row| format!("{row:?}")).collect();
-    let settings = told("show all");
-    // A reset setting whose name has a dot is empty, or was never there: HAS covers that.
-    let settings = settings.rows.iter().filter(|row| !row[0].as_ref().is_some_and(|name| name.contains('.')));
-    seen.extend(settings.map(|row| format!("{:?} = {:?}", row[0], row[1])));
-    seen
+/// Compares what both sessions of a client have: settings, role, and what they hold.
+///
+/// # Errors
+/// The first difference.
+pub(crate) fn seen_alike(mut sides: [&mut Client; 2]) -> Result<(), String> {
+    for sql in [HAS, "show all"] {
+        sides.iter_mut().for_each(|client| client.ask(sql));
+        // A setting that was reset and whose name has a dot is empty, or was never there: HAS covers that.
+        let is_compared =
+            |row: &Vec<Option<String>>| sql == HAS || !row[0].as_ref().is_some_and(|name| name.contains('.'));
+        let [pooled, direct] = sides.each_mut().map(|client| {
+            let mut rows = client.answer_within(PATIENCE).rows;
+            rows.retain(is_compared);
+            rows
+        });
+        if let Some(at) = (0..pooled.len().max(direct.len())).find(|&at| pooled.get(at) != direct.get(at)) {
+            return Err(format!("has {:?}, and {:?} directly", pooled.get(at), direct.get(at)));
+        }
+    }
+    Ok(())
 }
 
 /// Waits until all clients outside a transaction have received the same notifications on both sides.

@@ -195,7 +195,7 @@ pub(super) const SEATS: usize = 3;
 /// Generous: with one server all clients wait for each other.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Rounds between two sweeps.
-const SWEEP_EVERY: usize = 200;
+const SWEEP_EVERY: usize = 40;
 const SESSION: &str = "session";
 const POOLS: [(&str, &str); 4] = [
     ("one", "pool_size=1"),

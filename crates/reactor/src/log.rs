@@ -82,8 +82,9 @@ impl Lines {
 
     /// Adds a line about a client, a server or a pool; the line begins with this subject.
     pub fn about(&mut self, subject: &Subject, level: Level, message: fmt::Arguments<'_>) {
+        self.text.push_str(subject.text());
         // Writing to a string cannot fail.
-        let _ = write!(self.text, "{subject}{message}");
+        let _ = self.text.write_fmt(message);
         self.ends.push(LineEnd { at: self.text.len(), level, about: subject.marks() });
     }
 
@@ -322,7 +323,11 @@ impl LogTarget {
             *second = Second { number: Some(number), before, behind };
         }
         let Second { before, behind, .. } = &*second;
-        let text = format!("{before}{:03}{behind}", wall.0.rem_euclid(SECOND) / 1000);
+        let millis = wall.0.rem_euclid(SECOND) / 1000;
+        let mut text = String::with_capacity(before.len() + 3 + behind.len());
+        text.push_str(before);
+        text.extend([100, 10, 1].map(|place| char::from(b'0' + (millis / place % 10) as u8)));
+        text.push_str(behind);
         Stamp { format, pid, text }
     }
 

@@ -43,10 +43,11 @@ impl<I: Io> Worker<I> {
                 (database, &*self.registry.users[ready.session.user as usize].name)
             }
         };
-        let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Client(client.id), database, user, address);
+        let id = Id::Client(client.id);
+        let of = |address: fmt::Arguments<'_>| Subject::connection(id, database, user, address);
         let port = self.hands.active.settings.listen_port;
         match client.peer {
-            Peer::Tcp { ip, port } => of(format_args!("{}", SocketAddr::new(ip, port))),
+            Peer::Tcp { ip, port } => Subject::connection_over_tcp(id, database, user, SocketAddr::new(ip, port)),
             Peer::Unix { pid: 0, .. } => of(format_args!("unix:{port}")),
             Peer::Unix { pid, .. } => of(format_args!("unix({pid}):{port}")),
         }
@@ -57,10 +58,11 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return Subject::default() };
         let place = self.registry.pool(server.pool);
         let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
-        let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Server(server.id), database, user, address);
+        let id = Id::Server(server.id);
+        let of = |address: fmt::Arguments<'_>| Subject::connection(id, database, user, address);
         let port = server.host.port();
         match &server.address {
-            Some(Address::Tcp(address)) => of(format_args!("{address}")),
+            Some(Address::Tcp(address)) => Subject::connection_over_tcp(id, database, user, *address),
             Some(Address::Unix(_) | Address::Abstract(_)) => of(format_args!("unix:{port}")),
             None => of(format_args!("(unknown):{port}")),
         }

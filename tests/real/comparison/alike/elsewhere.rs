@@ -15,8 +15,6 @@
 
 use std::time::Instant;
 
-use tests::client::Client;
-
 use super::{PATIENCE, Stage};
 
 /// A change that another session makes.
@@ -41,16 +39,15 @@ pub(super) enum Of {
 impl Stage<'_> {
     /// Makes the change on both sides, through another session.
     pub(super) fn change(&self, of: Of, sql: &str) -> Result<(), String> {
-        let databases = match of {
-            Of::Roles => &[&self.direct][..],
-            Of::Databases => &[&self.database, &self.direct],
+        let sides = match of {
+            Of::Roles => &self.somebody[..1],
+            Of::Databases => &self.somebody[..],
         };
-        for database in databases {
-            let mut somebody = Client::login(self.house.postgres.address(), "postgres", database);
+        for somebody in sides {
             let until = Instant::now() + PATIENCE;
             // A server whose client has just left with a temporary table is cleaned up at its own pace.
             loop {
-                let answer = somebody.query(sql);
+                let answer = somebody.borrow_mut().query(sql);
                 match answer.errors.first() {
                     None => break,
                     Some(error) if Instant::now() > until => {

@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
 
     /// A dial has failed; counts a failed TLS handshake if one was under way.
     pub(crate) fn count_failed_handshake(&mut self, server: Key) {
-        if let Some(Server { stage: ServerStage::Securing(Securing::Shaking), .. }) = self.servers.get(server) {
+        if let Some(ServerStage::Securing(Securing::Shaking)) = self.servers.get(server).map(Server::stage) {
             self.hands.connections.handshake_ends(HandshakePeer::Server, HandshakeOutcome::Failed);
         }
     }

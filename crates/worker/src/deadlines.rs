@@ -18,7 +18,6 @@ use wire::write;
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::server::{Server, ServerStage};
 use crate::planted::{are_settings_timed, end_of_request, has_hold_expired};
-use crate::registry::DatabasePlace;
 use crate::timers::Timer;
 use crate::worker::Worker;
 
@@ -44,36 +43,35 @@ impl<I: Io> Worker<I> {
 
     /// Puts the server's next deadline into the wheel.
     pub(crate) fn arm_server(&mut self, key: ServerKey) {
-        if !self.registry.has_loan_timeouts && self.is_lent_for_as_long_as_it_takes(key) {
+        if !self.registry.has_loan_timeouts() && self.is_lent_for_as_long_as_it_takes(key) {
             return;
         }
         let numbers = self.servers.get(key).and_then(Server::sequences_due);
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
         let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).chain(withheld).min();
         if let (Some(at), Some(server)) = (next, self.servers.get_mut(key)) {
-            bring_forward(&mut self.hands.timers, &mut server.timer, at, Timer::Server(key));
+            bring_forward(&mut self.hands.timers, server.timer(), at, Timer::Server(key));
         }
     }
 
     /// Whether a server is lent, and no deadline of it depends on anything but the timeouts of its user.
     fn is_lent_for_as_long_as_it_takes(&self, key: ServerKey) -> bool {
-        let Some(server @ Server { stage: ServerStage::Lent { client }, .. }) = self.servers.get(key) else {
-            return false;
-        };
+        let Some(server) = self.servers.get(key) else { return false };
+        let ServerStage::Lent { client } = server.stage() else { return false };
         let keeps_nothing = |ready: &Ready| {
-            let session_effects = ready.session.session_effects.as_ref();
+            let session_effects = ready.session().session_effects.as_ref();
             session_effects.is_none_or(|session_effects| session_effects.pins().is_empty())
         };
         self.clients.ready(*client).is_some_and(keeps_nothing)
-            && server.session.phase.is_running()
-            && server.session.cancels_sent == 0
-            && server.session.sequences_until.is_none()
-            && server.withheld.is_none()
+            && server.session().phase.is_running()
+            && server.session().cancels_sent == 0
+            && server.session().sequences_until.is_none()
+            && server.withheld().is_none()
     }
 
     /// Takes the server's deadline out of the wheel.
     pub(crate) fn disarm_server(&mut self, key: ServerKey) {
-        if let Some((timer, _)) = self.servers.get_mut(key).and_then(|server| server.timer.take()) {
+        if let Some((timer, _)) = self.servers.get_mut(key).and_then(|server| server.timer().take()) {
             self.hands.timers.remove(timer);
         }
     }
@@ -104,29 +102,29 @@ impl<I: Io> Worker<I> {
                 let query = end_of_query(since, settings.query_timeout);
                 down.into_iter().chain(query).chain(end_of_wait(since, wait)).min_by_key(|(at, _)| *at)
             }
-            ClientStage::Ready(ready) => match ready.link {
+            ClientStage::Ready(ready) => match ready.link() {
                 Link::Loan(_) => None,
-                Link::None if ready.listen_wait.is_some() => {
-                    ready.listen_wait.as_ref().map(|wait| (wait.until(), ClientDue::Late))
+                Link::None if ready.listen_wait().is_some() => {
+                    ready.listen_wait().map(|wait| (wait.until(), ClientDue::Late))
                 }
                 Link::None => {
-                    let limit = self.registry.users[ready.session.user as usize].client_idle_timeout;
+                    let limit = self.registry.user_at(ready.session().user).client_idle_timeout;
                     let limit = limit.map(|limit| (limit, Fault::ClientIdleTimeout));
-                    let own = ready.session.overrides.as_ref().and_then(|overrides| overrides.idle_limit());
+                    let own = ready.session().overrides.as_ref().and_then(|overrides| overrides.idle_limit());
                     let own = own.map(|limit| (limit, Fault::IdleSessionTimeout));
                     let (limit, fault) = limit.into_iter().chain(own).min_by_key(|(limit, _)| *limit)?;
                     Some((client.silent_since() + limit, ClientDue::Fault(fault)))
                 }
                 Link::Waiting(since) | Link::AsksReplica(since) => {
                     let query = end_of_query(since, settings.query_timeout);
-                    let notify = settings.query_wait_notify.filter(|_| !ready.is_notified);
+                    let notify = settings.query_wait_notify.filter(|_| !ready.is_notified());
                     let notify = notify.map(|after| (since + after, ClientDue::Notice));
                     query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
                 }
                 // The timeouts count the whole wait, for the rate limit and for a server.
                 Link::Delayed(since) => {
-                    let user = &self.registry.pool(ready.pool)?.user_name;
-                    let entry = self.registry.entry_of(ready.pool);
+                    let user = &self.registry.pool(ready.pool())?.user_name;
+                    let entry = self.registry.entry_of(ready.pool());
                     let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, user));
                     let query = end_of_query(since, settings.query_timeout);
                     query.into_iter().chain(end_of_wait(since, wait)).min_by_key(|(at, _)| *at)
@@ -143,16 +141,16 @@ impl<I: Io> Worker<I> {
     pub(crate) fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
         let settings = &self.hands.active.settings;
         let server = self.servers.get(key)?;
-        let is_along = server.session.phase.kind() == LoanPhaseKind::ApplyingAlong;
-        match &server.stage {
+        let is_along = server.session().phase.kind() == LoanPhaseKind::ApplyingAlong;
+        match server.stage() {
             ServerStage::Connecting(attempt) => {
                 let end = self.connect_end(server, attempt);
                 // A dial that waits for a descriptor does not try an address yet.
-                let is_tried = server.conn != Conn::NOWHERE;
+                let is_tried = server.conn() != Conn::NOWHERE;
                 end.map(|end| (if is_tried { attempt.due(end) } else { end }, Fault::ServerCrashed))
             }
             ServerStage::Resolving | ServerStage::Securing(_) | ServerStage::Login(_) | ServerStage::Introducing => {
-                settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
+                settings.server_connect_timeout.map(|limit| (server.since() + limit, Fault::ServerCrashed))
             }
             ServerStage::Idle => None,
             ServerStage::Cleaning(cleaning) => {
@@ -160,34 +158,34 @@ impl<I: Io> Worker<I> {
                 Some((cleaning.cancel_again().map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
             // A replication stream has no end, and a base backup takes long.
-            ServerStage::Lent { .. } if server.dedicated.is_some() => None,
+            ServerStage::Lent { .. } if server.dedicated().is_some() => None,
             // PostgreSQL has answered; the wait for the listener has a limit of its own.
-            ServerStage::Lent { .. } if server.withheld.is_some() => None,
-            ServerStage::Lent { .. } if server.session.phase.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
+            ServerStage::Lent { .. } if server.withheld().is_some() => None,
+            ServerStage::Lent { .. } if server.session().phase.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
-                Some((server.request_time + settings.server_mend_timeout, fault))
+                Some((server.request_time() + settings.server_mend_timeout, fault))
             }
             // Settings sent by themselves take the server no time. Prepared statements may wait for locks, and settings
             // in one packet with a request are answered together with it: for these the query timeouts apply.
             ServerStage::Lent { .. }
                 if are_settings_timed(
-                    server.session.phase.waits_since().is_some() && server.session.preparing.is_empty(),
+                    server.session().phase.waits_since().is_some() && server.session().preparing.is_empty(),
                     is_along,
                 ) =>
             {
-                Some((server.request_time + settings.server_mend_timeout, Fault::ServerCrashed))
+                Some((server.request_time() + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             ServerStage::Lent { .. } => {
-                let user = self.registry.pool(server.pool)?.user;
-                let limits = &self.registry.users[user as usize];
-                let query = server.query_since.zip(limits.query_timeout);
+                let user = self.registry.pool(server.pool())?.user;
+                let limits = self.registry.user_at(user);
+                let query = server.query_since().zip(limits.query_timeout);
                 let query = query.map(|(since, limit)| (since + limit, Fault::QueryTimeout));
-                let xact = server.xact_since.zip(limits.transaction_timeout);
+                let xact = server.xact_since().zip(limits.transaction_timeout);
                 let xact = xact.map(|(since, limit)| (since + limit, Fault::TransactionTimeout));
                 let is_idle_in =
-                    server.session.exchange.owes_nothing() && server.session.exchange.status() != TxStatus::Idle;
+                    server.session().exchange.owes_nothing() && server.session().exchange.status() != TxStatus::Idle;
                 let idle = limits.idle_transaction_timeout.filter(|_| is_idle_in);
-                let idle = idle.map(|limit| (server.last_received + limit, Fault::IdleTransactionTimeout));
+                let idle = idle.map(|limit| (server.last_received() + limit, Fault::IdleTransactionTimeout));
                 let ends = query.into_iter().chain(xact).chain(idle).chain(self.pin_due(key));
                 end_of_request(ends.min_by_key(|(at, _)| *at), is_along)
             }
@@ -202,19 +200,19 @@ impl<I: Io> Worker<I> {
         else {
             return None;
         };
-        let session_effects = ready.session.session_effects.as_ref()?;
+        let session_effects = ready.session().session_effects.as_ref()?;
         let kept = session_effects.pins().oldest().zip(session_effects.kept_since());
-        let limit = self.registry.pool(server.pool)?.pin_rules.age_max;
+        let limit = self.registry.pool(server.pool())?.pin_rules.age_max;
         let too_long = kept.zip(limit).map(|((first, since), limit)| {
             (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
         });
         // Without a pin the loan lasts until the session can be probed, which is after the cancel requests (`probe_session`).
-        let is_kept = kept.is_some() || server.session.cancels_sent > 0 && session_effects.is_marked();
+        let is_kept = kept.is_some() || server.session().cancels_sent > 0 && session_effects.is_marked();
         // A client whose next request waits for the end of a cancel request is not idle.
-        let waits = ready.held.is_some() && !self.may_forward(key);
-        let is_idle = is_kept && server.session.exchange.may_end() && !waits;
-        let idle = self.registry.users[ready.session.user as usize].client_idle_timeout.filter(|_| is_idle);
-        let silent_since = client.silent_since().max(server.answered);
+        let waits = ready.held().is_some() && !self.may_forward(key);
+        let is_idle = is_kept && server.session().exchange.may_end() && !waits;
+        let idle = self.registry.user_at(ready.session().user).client_idle_timeout.filter(|_| is_idle);
+        let silent_since = client.silent_since().max(server.answered());
         let idle = idle.map(|limit| (silent_since + limit, Fault::ClientIdleTimeout));
         too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
     }
@@ -223,7 +221,7 @@ impl<I: Io> Worker<I> {
     #[inline]
     pub(crate) fn arm_watch(&mut self) {
         if let Some(enough) = self.hands.active.settings.log_pool_wait
-            && self.registry.watch.asks()
+            && self.registry.watch_mut().asks()
         {
             self.watch_at(self.hands.now + enough);
         }
@@ -239,13 +237,13 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn arm_sweep_in(&mut self, time: Duration) {
-        if self.registry.is_sweep_armed {
+        if self.registry.is_sweep_armed() {
             return;
         }
         let has_pools =
             self.hands.active.settings.pool_idle_timeout.is_some() && self.registry.pools().next().is_some();
-        if has_pools || self.registry.databases.iter().any(DatabasePlace::is_automatic) {
-            self.registry.is_sweep_armed = true;
+        if has_pools || self.registry.databases().any(|(_, place)| place.is_automatic()) {
+            self.registry.arms_sweep(true);
             self.hands.timers.insert(self.hands.now + time, Timer::Sweep);
         }
     }
@@ -290,7 +288,7 @@ impl<I: Io> Worker<I> {
 
     fn tell_that_it_waits(&mut self, key: Key) {
         let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        ready.is_notified = true;
+        ready.note_notified(true);
         let mut out = Vec::new();
         let says = write::Says {
             severity: "NOTICE",
@@ -305,7 +303,7 @@ impl<I: Io> Worker<I> {
 
     fn server_due(&mut self, key: ServerKey) {
         if let Some(server) = self.servers.get_mut(key) {
-            server.timer = None;
+            *server.timer() = None;
         }
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
         if withheld.is_some_and(|at| at <= self.hands.now) {
@@ -323,10 +321,10 @@ impl<I: Io> Worker<I> {
             return;
         };
         let Some(server) = self.servers.get(key) else { return };
-        match &server.stage {
+        match server.stage() {
             ServerStage::Lent { client } => {
-                let (client, is_waiting) = (*client, server.session.phase.waits_since().is_some());
-                if server.session.phase.probe().is_some() {
+                let (client, is_waiting) = (*client, server.session().phase.waits_since().is_some());
+                if server.session().phase.probe().is_some() {
                     self.lose_server(key, Closed::Dirty, "its session could not be read in time");
                 } else if is_waiting && matches!(fault, Fault::ServerCrashed) {
                     self.lose_server(
@@ -359,7 +357,7 @@ impl<I: Io> Worker<I> {
     /// The client has not called `currval` or `lastval` in time: its loan need not be kept for that any longer.
     pub(crate) fn sequences_are_over(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        server.session.sequences_until = None;
+        server.session_mut().sequences_until = None;
         if let Some(client_key) = server.client() {
             self.forget_sequences(server_key, client_key);
             self.end_loan_if_over(server_key, client_key);
@@ -381,7 +379,7 @@ impl<I: Io> Worker<I> {
     fn end_affinity_hold_until(&mut self, now: Time) {
         while let Some((until, server_key)) = self.affinity_holds.take_due(now) {
             let Some(server) = self.servers.get(server_key) else { continue };
-            if has_hold_expired(server.affinity_hold.is_waiting_until(until)) {
+            if has_hold_expired(server.affinity_hold().is_waiting_until(until)) {
                 self.end_affinity_hold(server_key);
                 self.settle();
             }

@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Greeting(_) => (Failing::ClientLogin, "", ""),
             ClientStage::Login(login) => (Failing::ClientLogin, &*login.request().database, &*login.request().user),
             ClientStage::Ready(ready) => {
-                let Some(place) = self.registry.pool(ready.pool) else { return };
+                let Some(place) = self.registry.pool(ready.pool()) else { return };
                 (Failing::Client, &*place.database_name, &*place.user_name)
             }
             ClientStage::Cancelling(_) | ClientStage::Console(_) => return,
@@ -53,8 +53,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn count_failed_server_login(&mut self, key: ServerKey, kind: FailureKind, failure: &pool::Failure) {
         let Some(server) = self.servers.get(key) else { return };
         // A host that refuses the login, or whose session cannot be prepared after it (`connect_query`), has answered.
-        let has_answered = kind != FailureKind::Unreachable || matches!(server.stage, ServerStage::Introducing);
-        let (pool, words) = (server.pool, failure.words());
+        let has_answered = kind != FailureKind::Unreachable || matches!(server.stage(), ServerStage::Introducing);
+        let (pool, words) = (server.pool(), failure.words());
         let text = cut(&words, REPORT_TEXT_BYTES_MAX);
         self.note_host(key, if has_answered { LoginEnd::Refused(text) } else { LoginEnd::Unreachable(text) });
         let reason = match kind {
@@ -74,8 +74,8 @@ impl<I: Io> Worker<I> {
 
     /// A server that had logged in is closed.
     pub(crate) fn count_lost_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
-        if let Some(server) = self.servers.get(key).filter(|server| server.is_counted && cause == Closed::Lost) {
-            self.count_failure_of_pool(server.pool, Failing::Server, cause.word(), why);
+        if let Some(server) = self.servers.get(key).filter(|server| server.is_counted() && cause == Closed::Lost) {
+            self.count_failure_of_pool(server.pool(), Failing::Server, cause.word(), why);
         }
     }
 
@@ -83,11 +83,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn count_failed_query(&mut self, key: ServerKey, state: [u8; 5]) {
         let Some(server) = self.servers.get_mut(key) else { return };
         // A pipeline counts as one query.
-        let (number, is_own) = (server.query_number, server.client().is_none());
-        if is_own || std::mem::replace(&mut server.failed_query, number) == number {
+        if server.client().is_none() || !server.fails_query() {
             return;
         }
-        let place = &mut self.registry.databases[server.database as usize];
+        let place = self.registry.database_at_mut(server.database());
         place.totals.error_count += 1;
         let queries = place.totals.query_count;
         place.failed_queries.get_or_insert_default().fails(self.hands.now, queries, state);
@@ -106,7 +105,7 @@ impl<I: Io> Worker<I> {
     fn waiting_client_fails(&mut self, key: Key, why: &str) {
         let pool = match self.clients.get(key).map(|client| &client.stage) {
             Some(ClientStage::Login(login)) => login.waits_for(),
-            Some(ClientStage::Ready(ready)) if ready.link.waits_since().is_some() => Some(ready.pool),
+            Some(ClientStage::Ready(ready)) if ready.link().waits_since().is_some() => Some(ready.pool()),
             _ => None,
         };
         pool.into_iter().for_each(|pool| self.fails_to_serve(pool, why));

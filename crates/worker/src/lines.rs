@@ -39,8 +39,8 @@ impl<I: Io> Worker<I> {
             ClientStage::Login(login) => (&*login.request().database, &*login.request().user),
             ClientStage::Console(console) => (CONSOLE, console.user()),
             ClientStage::Ready(ready) => {
-                let database = self.registry.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
-                (database, &*self.registry.users[ready.session.user as usize].name)
+                let database = self.registry.pool(ready.pool()).map_or("(nodb)", |place| &*place.database_name);
+                (database, &*self.registry.user_at(ready.session().user).name)
             }
         };
         let id = Id::Client(client.id);
@@ -56,12 +56,12 @@ impl<I: Io> Worker<I> {
     /// The beginning of a log line about a server.
     pub(crate) fn server_prefix(&self, key: ServerKey) -> Subject {
         let Some(server) = self.servers.get(key) else { return Subject::default() };
-        let place = self.registry.pool(server.pool);
+        let place = self.registry.pool(server.pool());
         let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
-        let id = Id::Server(server.id);
+        let id = Id::Server(server.id());
         let of = |address: fmt::Arguments<'_>| Subject::connection(id, database, user, address);
-        let port = server.host.port();
-        match &server.address {
+        let port = server.host().port();
+        match server.address() {
             Some(Address::Tcp(address)) => Subject::connection_over_tcp(id, database, user, *address),
             Some(Address::Unix(_) | Address::Abstract(_)) => of(format_args!("unix:{port}")),
             None => of(format_args!("(unknown):{port}")),
@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
     /// The client's `client_encoding`.
     pub(crate) fn encoding_of(&self, ready: &Ready) -> Encoding {
         let place = self.hands.active.tracked.place("client_encoding");
-        place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
+        place.and_then(|place| ready.session().vars.get(place)).map_or(Encoding::Safe, Encoding::of)
     }
 
     /// The address of a client, and its port.

@@ -20,7 +20,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn replication_of(&self, key: Key) -> Option<Replication> {
         match &self.clients.get(key)?.stage {
             ClientStage::Login(login) => login.request().replication,
-            ClientStage::Ready(ready) => ready.replication,
+            ClientStage::Ready(ready) => ready.replication(),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
         }
     }
@@ -34,9 +34,9 @@ impl<I: Io> Worker<I> {
                 (&*login.request().user, &*login.request().database, login.request().vars.get(name).unwrap_or(""))
             }
             ClientStage::Ready(ready) => (
-                &*self.registry.users[ready.session.user as usize].name,
+                &*self.registry.user_at(ready.session().user).name,
                 &*self.registry.pool(ready.home())?.database_name,
-                ready.session.vars.get(name).unwrap_or(""),
+                ready.session().vars.get(name).unwrap_or(""),
             ),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
@@ -58,9 +58,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         // A cancel request that is still under way must not hit the client's next query.
-        let is_aimed_at = is_aimed_at(server.session.would_be_cancelled());
-        let is_free = server.session.phase.is_running() && !server.session.repeatable.is_refused() && !server.is_full;
-        matches!(server.stage, ServerStage::Lent { .. }) && is_free && !is_aimed_at
+        let is_aimed_at = is_aimed_at(server.session().would_be_cancelled());
+        let is_free =
+            server.session().phase.is_running() && !server.session().repeatable.is_refused() && !server.is_full();
+        matches!(server.stage(), ServerStage::Lent { .. }) && is_free && !is_aimed_at
     }
 
     /// Whether a client has so many answers still to read that it gets no server for new requests. It gets one when it
@@ -71,13 +72,13 @@ impl<I: Io> Worker<I> {
 
     /// The server of a database's listener.
     pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
-        let session = self.registry.databases[database as usize].listening.session()?;
-        self.clients.ready(session)?.link.server()
+        let session = self.registry.database_at(database).listening.session()?;
+        self.clients.ready(session)?.link().server()
     }
 
     /// Whether this is a listener's server. A suspended worker does not spread work over turns, so the answer is no.
     pub(crate) fn tells_all(&self, key: ServerKey) -> bool {
-        let Some(server) = self.servers.get(key).filter(|server| !server.is_released) else { return false };
+        let Some(server) = self.servers.get(key).filter(|server| !server.is_released()) else { return false };
         let client = server.client().and_then(|client| self.clients.get(client));
         !self.admin.is_resting() && client.is_some_and(|client| client.is_listener)
     }

@@ -219,7 +219,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn enters(&mut self, key: Key, phase: Phase) {
         let now = self.hands.now;
         if let Some(ready) = self.clients.ready_mut(key) {
-            ready.meter.division.enter(now, phase);
+            ready.meter_mut().division.enter(now, phase);
         }
     }
 
@@ -227,7 +227,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn enters_from(&mut self, key: Key, from: Phase, phase: Phase) {
         let now = self.hands.now;
         if let Some(ready) = self.clients.ready_mut(key) {
-            ready.meter.division.go_on(now, from, phase);
+            ready.meter_mut().division.go_on(now, from, phase);
         }
     }
 
@@ -235,20 +235,20 @@ impl<I: Io> Worker<I> {
     pub(crate) fn count_transaction(&mut self, key: Key) -> Option<Spent> {
         let client = self.clients.get_mut(key)?;
         let ClientStage::Ready(ready) = &mut client.stage else { return None };
-        let spent = ready.meter.division.end(self.hands.now).filter(|_| !client.is_own)?;
-        let place = self.registry.pool_mut(ready.pool)?;
+        let spent = ready.meter_mut().division.end(self.hands.now).filter(|_| !client.is_own)?;
+        let place = self.registry.pool_mut(ready.pool())?;
         place.measured.add(&spent);
-        let vars = &ready.session.vars;
-        let known = ready.meter.application.as_ref().filter(|_| ready.meter.is_known(vars, &self.applications));
+        let vars = &ready.session().vars;
+        let known = ready.meter().application.as_ref().filter(|_| ready.meter().is_known(vars, &self.applications));
         let application = match known {
             Some((_, application)) => *application,
             None => {
                 let name = vars.get(self.hands.active.tracked.application_name()).unwrap_or_default();
                 client.tracers = self.tracers.about(client.id, &place.database_name, name);
                 let database = place.database_name.clone();
-                let user = &self.registry.users[ready.session.user as usize].name;
+                let user = &self.registry.user_at(ready.session().user).name;
                 let application = self.applications.place((database, user.clone(), name.into()), self.hands.now);
-                ready.meter.application = Some((vars.clone(), application));
+                ready.meter_mut().application = Some((vars.clone(), application));
                 application
             }
         };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, ReadRouting, Settings};
-use measure::{FailedQueries, Heaviest};
+use measure::{FailedQueries, Heaviest, Lives};
 use pool::{HostChoice, PoolKey};
 use protocol::client::statuses::Statuses;
 use protocol::fault::{EndedBy, Unserved};
@@ -32,30 +32,30 @@ use crate::watched::{Watch, Watched};
 /// The tables of databases, users and pools.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    pub(crate) databases: Vec<DatabasePlace>,
+    databases: Vec<DatabasePlace>,
     database_numbers: BTreeMap<Arc<str>, u32>,
     /// Numbers of databases that have been forgotten.
     free_databases: Vec<u32>,
-    pub(crate) users: Vec<UserPlace>,
+    users: Vec<UserPlace>,
     user_numbers: BTreeMap<Arc<str>, u32>,
     /// Numbers of users that have been forgotten.
     free_users: Vec<u32>,
     /// Unused users are forgotten when more than this many are known.
-    pub(crate) users_known_max: usize,
+    users_known_max: usize,
     pools: Beside<PoolPlace>,
     pool_keys: BTreeMap<(u32, u32), PoolKey>,
-    pub(crate) former_pools: FormerPools,
+    former_pools: FormerPools,
     /// Number of function catalogs created so far, which numbers their scopes.
-    pub(crate) scopes: u32,
+    scopes: u32,
     /// Whether any user has a `client_idle_timeout`.
-    pub(crate) has_idle_timeouts: bool,
+    has_idle_timeouts: bool,
     /// Whether any user has a timeout of queries or transactions.
-    pub(crate) has_loan_timeouts: bool,
-    pub(crate) is_sweep_armed: bool,
+    has_loan_timeouts: bool,
+    is_sweep_armed: bool,
     /// When pools are checked for waiting clients.
-    pub(crate) watch: Watch,
+    watch: Watch,
     /// Dials that had to wait for a descriptor.
-    pub(crate) delayed_dials: Repeated,
+    delayed_dials: Repeated,
 }
 
 /// A database in use.
@@ -230,6 +230,107 @@ fn put<T>(rows: &mut Vec<T>, free: &mut Vec<u32>, row: T) -> u32 {
 }
 
 impl Registry {
+    /// The database of this number.
+    ///
+    /// # Panics
+    /// When no database has had the number.
+    #[inline]
+    pub(crate) fn database_at(&self, number: u32) -> &DatabasePlace {
+        &self.databases[number as usize]
+    }
+
+    /// The database of this number, to be changed.
+    ///
+    /// # Panics
+    /// When no database has had the number.
+    #[inline]
+    pub(crate) fn database_at_mut(&mut self, number: u32) -> &mut DatabasePlace {
+        &mut self.databases[number as usize]
+    }
+
+    /// The database of this number, to be changed, and the number of function catalogs created so far.
+    pub(crate) fn database_and_scopes(&mut self, number: u32) -> (&mut DatabasePlace, &mut u32) {
+        (&mut self.databases[number as usize], &mut self.scopes)
+    }
+
+    /// Whether any user has a `client_idle_timeout`.
+    pub(crate) fn has_idle_timeouts(&self) -> bool {
+        self.has_idle_timeouts
+    }
+
+    /// Whether any user has a timeout of queries or transactions.
+    pub(crate) fn has_loan_timeouts(&self) -> bool {
+        self.has_loan_timeouts
+    }
+
+    /// The timeouts of all users are about to be looked up again ([`Registry::time_user`]).
+    pub(crate) fn forget_timeouts(&mut self) {
+        (self.has_idle_timeouts, self.has_loan_timeouts) = (false, false);
+    }
+
+    /// Whether a sweep of unused databases and pools is due at some time.
+    pub(crate) fn is_sweep_armed(&self) -> bool {
+        self.is_sweep_armed
+    }
+
+    /// A sweep is due at some time, or is not any more.
+    pub(crate) fn arms_sweep(&mut self, is_armed: bool) {
+        self.is_sweep_armed = is_armed;
+    }
+
+    /// When pools are checked for waiting clients.
+    pub(crate) fn watch_mut(&mut self) -> &mut Watch {
+        &mut self.watch
+    }
+
+    /// What was counted for a pool of these names that has been closed since.
+    pub(crate) fn take_former_pool(&mut self, database: &Arc<str>, user: &Arc<str>) -> Lives {
+        self.former_pools.take(database, user)
+    }
+
+    /// A dial has to wait for a descriptor. Returns how many have had to, if that is to be told now.
+    pub(crate) fn dial_is_delayed(&mut self, now: Time, told_every: Duration) -> Option<u64> {
+        self.delayed_dials.happens(now, told_every)
+    }
+
+    /// All databases by their numbers, with empty ones for numbers that are free.
+    pub(crate) fn databases(&self) -> impl Iterator<Item = (u32, &DatabasePlace)> {
+        (0..).zip(&self.databases)
+    }
+
+    /// All databases by their numbers, to be changed.
+    pub(crate) fn databases_mut(&mut self) -> impl Iterator<Item = (u32, &mut DatabasePlace)> {
+        (0..).zip(&mut self.databases)
+    }
+
+    /// The numbers of databases, those that are free included.
+    pub(crate) fn database_numbers(&self) -> std::ops::Range<u32> {
+        0..self.databases.len() as u32
+    }
+
+    /// The user of this number.
+    ///
+    /// # Panics
+    /// When no user has had the number.
+    #[inline]
+    pub(crate) fn user_at(&self, number: u32) -> &UserPlace {
+        &self.users[number as usize]
+    }
+
+    /// The user of this number, to be changed.
+    ///
+    /// # Panics
+    /// When no user has had the number.
+    #[inline]
+    pub(crate) fn user_at_mut(&mut self, number: u32) -> &mut UserPlace {
+        &mut self.users[number as usize]
+    }
+
+    /// How many numbers users have, those that are free included.
+    pub(crate) fn user_numbers_taken(&self) -> usize {
+        self.users.len()
+    }
+
     /// The number of a database; a new one is added with this entry.
     pub(crate) fn database(&mut self, name: &Arc<str>, entry: Option<Arc<Database>>) -> u32 {
         if let Some(&number) = self.database_numbers.get(name) {
@@ -279,6 +380,12 @@ impl Registry {
             database.function_catalog.forget_users(&unused);
         }
         self.free_users.extend(unused);
+        self.users_known_max = 2 * self.users_known() + SPARE_USERS;
+    }
+
+    /// Whether unused users are to be forgotten before another becomes known.
+    pub(crate) fn are_users_many(&self) -> bool {
+        self.users_known() >= self.users_known_max
     }
 
     /// How many users are known.
@@ -397,3 +504,6 @@ impl Registry {
         self.pool_keys.values().copied().collect()
     }
 }
+
+/// This many users are known before unused ones are searched for.
+const SPARE_USERS: usize = 1000;

@@ -98,18 +98,18 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn names_of_server(&self, key: ServerKey) -> Option<(Arc<str>, Arc<str>)> {
-        let place = self.registry.pool(self.servers.get(key)?.pool)?;
+        let place = self.registry.pool(self.servers.get(key)?.pool())?;
         Some((place.database_name.clone(), place.user_name.clone()))
     }
 
     /// The host of a server with its port, as `config::Host::at` names it; `None` if no host has been chosen.
     pub(crate) fn host_of_server(&self, key: ServerKey) -> Option<String> {
         let server = self.servers.get(key)?;
-        let host = match &server.address {
+        let host = match server.address() {
             Some(Address::Unix(path)) => path.to_string(),
             Some(Address::Abstract(name)) => format!("@{name}"),
-            Some(Address::Tcp(_)) | None if server.host.name().is_empty() => return None,
-            Some(Address::Tcp(_)) | None => with_port(server.host.name(), server.host.port()),
+            Some(Address::Tcp(_)) | None if server.host().name().is_empty() => return None,
+            Some(Address::Tcp(_)) | None => with_port(server.host().name(), server.host().port()),
         };
         Some(host)
     }

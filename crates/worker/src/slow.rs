@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
             Some(database) => database,
             None => self.registry.database(&CONSOLE.into(), None),
         };
-        let totals = &mut self.registry.databases[database as usize].totals;
+        let totals = &mut self.registry.database_at_mut(database).totals;
         totals.slow_turn_count += 1;
         totals.turn_time_max = totals.turn_time_max.max(took.as_micros() as u64);
         let Some(untold) = self.stopwatch.tell(self.hands.now) else { return };
@@ -44,11 +44,11 @@ impl<I: Io> Worker<I> {
         let Work::Connection(bits) = work else { return (None, None) };
         match self.owner(bits) {
             Some(Owner::Client(key)) => {
-                let pool = self.clients.ready(key).and_then(|ready| self.registry.pool(ready.pool));
+                let pool = self.clients.ready(key).and_then(|ready| self.registry.pool(ready.pool()));
                 (Some(self.client_prefix(key)), pool.map(|pool| pool.database))
             }
             Some(Owner::Server(key)) => {
-                (Some(self.server_prefix(key)), self.servers.get(key).map(|server| server.database))
+                (Some(self.server_prefix(key)), self.servers.get(key).map(|server| server.database()))
             }
             Some(Owner::Cancel(_) | Owner::Forward(_)) | None => (None, None),
         }

@@ -386,12 +386,12 @@ impl<I: Io> Worker<I> {
         client.last_received = self.hands.now;
         match &mut client.stage {
             ClientStage::Ready(ready) => {
-                if let Some(pool) = self.registry.pool(ready.pool) {
+                if let Some(pool) = self.registry.pool(ready.pool()) {
                     let database = pool.database as usize;
-                    self.registry.databases[database].totals.received += chunk.len() as u64;
+                    self.registry.database_at_mut(database as u32).totals.received += chunk.len() as u64;
                 }
                 let bytes = chunk.len();
-                let is_to_be_paced = ready.pace.is_touched_by(bytes);
+                let is_to_be_paced = ready.pace().is_touched_by(bytes);
                 self.hear(key, chunk);
                 if is_to_be_paced {
                     self.pace(key, bytes);
@@ -419,8 +419,8 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => return,
         };
-        let (link, listens) = (ready.link, ready.session.subscriptions.is_some());
-        let database = self.registry.pool(ready.pool).map(|place| place.database);
+        let (link, listens) = (ready.link(), ready.session().subscriptions.is_some());
+        let database = self.registry.pool(ready.pool()).map(|place| place.database);
         if listens {
             self.tell_news(key);
         }

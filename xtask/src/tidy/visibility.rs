@@ -99,9 +99,9 @@ fn name_of(ty: &Type) -> Option<String> {
 
 const FOLDER: &str = "crates/worker/src/";
 const LIST: &str = "xtask/src/tidy/visibility.rs";
-/// Structs that still show fields, and how many. The numbers may only decrease.
-const LISTED: &[(&str, usize)] =
-    &[("Hands", 9), ("Pair", 2), ("Ready", 18), ("Registry", 10), ("Server", 36), ("Totals", 15), ("Worker", 32)];
+/// Structs that still show fields, and how many; the numbers may only decrease. The worker is the one object that knows all rooms, and
+/// its hands are what all rooms work with.
+const LISTED: &[(&str, usize)] = &[("Hands", 9), ("Worker", 32)];
 
 #[cfg(test)]
 mod tests {

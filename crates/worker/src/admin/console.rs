@@ -133,7 +133,7 @@ impl<I: Io> Worker<I> {
     /// Counts a simple query, or a Sync with everything before it, as one query.
     fn count_console_query(&mut self) {
         let database = self.registry.database(&CONSOLE.into(), None);
-        let totals = &mut self.registry.databases[database as usize].totals;
+        let totals = &mut self.registry.database_at_mut(database).totals;
         totals.query_count += 1;
         totals.xact_count += 1;
     }

@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
                 true
             }
             Order::Kill(whose) => {
-                let databases: Vec<_> = self.databases_of(&whose).into_iter().map(|number| number as usize).collect();
+                let databases: Vec<u32> = self.databases_of(&whose).into_iter().collect();
                 self.remove_databases(&databases, EndedBy::Kill);
                 true
             }
@@ -93,11 +93,11 @@ impl<I: Io> Worker<I> {
 
     fn is_awaiting(&self, order: &Order) -> bool {
         let is_of = |server: &Server, whose: &Whose| match whose {
-            Some(name) => self.registry.line_name(server.database) == name,
+            Some(name) => self.registry.line_name(server.database()) == name,
             None => true,
         };
         let is_used = |key, server: &Server| {
-            matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_))
+            matches!(server.stage(), ServerStage::Lent { .. } | ServerStage::Cleaning(_))
                 || self.admin.is_yet_to_be_lent(key)
         };
         let mut servers = self.servers.iter();
@@ -180,11 +180,11 @@ impl<I: Io> Worker<I> {
     }
 
     /// Closes the clients and servers of databases that are gone, or whose pools are.
-    pub(crate) fn remove_databases(&mut self, numbers: &[usize], by: EndedBy) {
+    pub(crate) fn remove_databases(&mut self, numbers: &[u32], by: EndedBy) {
         if numbers.is_empty() {
             return;
         }
-        let pools: BTreeSet<_> = numbers.iter().flat_map(|&number| self.registry.pools_of(number as u32)).collect();
+        let pools: BTreeSet<_> = numbers.iter().flat_map(|&number| self.registry.pools_of(number)).collect();
         for key in self.clients.keys() {
             let pool = self.clients.get(key).and_then(Client::pool);
             if pool.is_some_and(|pool| pools.contains(&pool)) {
@@ -194,7 +194,7 @@ impl<I: Io> Worker<I> {
         }
         let why = if by == EndedBy::Kill { CloseReason::Killed } else { CloseReason::DatabaseRemoved };
         for &number in numbers {
-            self.close_pools_of(number as u32, why);
+            self.close_pools_of(number, why);
         }
     }
 }

@@ -37,8 +37,8 @@ impl<I: Io> Worker<I> {
         if is_demand_new {
             self.retire_servers();
         }
-        let removed: Vec<usize> =
-            (0..self.registry.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
+        let numbers = self.registry.database_numbers();
+        let removed: Vec<u32> = numbers.filter(|&number| self.renew_database(number) == Fate::Removed).collect();
         self.remove_databases(&removed, EndedBy::Reload);
         self.apply_limits();
         self.renew_rates();
@@ -61,16 +61,16 @@ impl<I: Io> Worker<I> {
 
     /// The TLS settings for servers have changed: each server is replaced as soon as no client uses it.
     fn retire_servers(&mut self) {
-        for number in 0..self.registry.databases.len() as u32 {
+        for number in self.registry.database_numbers() {
             self.retire_servers_of(number, EndedBy::Reload);
         }
     }
 
-    fn renew_database(&mut self, number: usize) -> Fate {
-        let Some(old) = self.registry.databases[number].entry.clone() else { return Fate::Stays };
+    fn renew_database(&mut self, number: u32) -> Fate {
+        let Some(old) = self.registry.database_at(number).entry.clone() else { return Fate::Stays };
         let new = self.hands.active.settings.database_or_derived(&old.name);
         // A database from `*` is never removed by a file that does not name it, as long as there is a `*`.
-        self.registry.databases[number].entry = new.clone();
+        self.registry.database_at_mut(number).entry = new.clone();
         let Some(new) = new else { return Fate::Removed };
         if old.user != new.user || old.line_name() != new.line_name() {
             // Its pools now belong to another user, or a line has its name now.
@@ -78,27 +78,27 @@ impl<I: Io> Worker<I> {
         }
         let has_other_hosts = !new.hosts_with_ports().eq(old.hosts_with_ports());
         if has_other_hosts || new.target_session_attrs != old.target_session_attrs {
-            self.registry.databases[number].host_choice = HostChoice::default();
-            for pool in self.registry.pools_of(number as u32) {
+            self.registry.database_at_mut(number).host_choice = HostChoice::default();
+            for pool in self.registry.pools_of(number) {
                 self.hosts.leave_outages(pool);
             }
         }
         if new.must_reconnect(&old) {
-            self.retire_servers_of(number as u32, EndedBy::Reload);
+            self.retire_servers_of(number, EndedBy::Reload);
         } else if has_other_hosts {
-            self.leave_other_hosts(number as u32, &new);
+            self.leave_other_hosts(number, &new);
         }
         Fate::Stays
     }
 
     /// The hosts of a database have changed: servers at those that stay stay as well, the others are replaced.
     fn leave_other_hosts(&mut self, database: u32, entry: &Database) {
-        let ours = self.servers.iter().filter(|(_, server)| server.database == database);
+        let ours = self.servers.iter().filter(|(_, server)| server.database() == database);
         let places: Vec<_> =
             ours.map(|(key, server)| (key, entry.place_of(|host, port| server.is_at(host, port)))).collect();
         for (server, place) in places {
             match (place, self.servers.get_mut(server)) {
-                (Some(place), Some(row)) => row.host.stands_at(place),
+                (Some(place), Some(row)) => row.host_mut().stands_at(place),
                 (None, Some(_)) => {
                     self.retired_by(server, EndedBy::Reload);
                     self.tell_pools(Event::RetireServer { server });

@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
             let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { continue };
             let has_no_server = match &client.stage {
                 ClientStage::Login(_) => true,
-                ClientStage::Ready(ready) => ready.link.server().is_none() && ready.replication.is_none(),
+                ClientStage::Ready(ready) => ready.link().server().is_none() && ready.replication().is_none(),
                 ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
             };
             if has_no_server {
@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
                 // Queries of the clients that were closed are being cancelled, and their transactions rolled back.
                 let mut servers = self.servers.iter();
                 let is_mending = self.admin.has_ended_clients
-                    && servers.any(|(_, server)| matches!(server.stage, ServerStage::Cleaning(_)));
+                    && servers.any(|(_, server)| matches!(server.stage(), ServerStage::Cleaning(_)));
                 !is_mending && self.clients.iter().all(|(_, client)| client.is_own)
             }
             Some(Shutdown::WaitForServers) => self.servers.iter().next().is_none(),

@@ -72,14 +72,14 @@ impl<I: Io> Worker<I> {
                 Some((numbers, key)) => (Place::Pools(Some(numbers)), self.read_pool(key, *what, tallies, snapshot)),
                 None => (Place::Databases(0), self.read_console(*what, tallies, snapshot)),
             },
-            Place::Databases(number) if (*number as usize) < self.registry.databases.len() => {
+            Place::Databases(number) if self.registry.database_numbers().contains(number) => {
                 let cost = self.read_database(*number, *what, tallies, snapshot);
                 let next = if what.pins { Place::Channels(*number, None) } else { Place::Databases(*number + 1) };
                 (next, cost)
             }
             Place::Databases(_) => (Place::Users(None), 1),
             Place::Channels(number, after) => {
-                let database = &self.registry.databases[*number as usize];
+                let database = self.registry.database_at(*number);
                 match database.channel_after(after.as_deref()) {
                     Some(row) => {
                         let next = Place::Channels(*number, Some(row.channel.clone()));
@@ -167,8 +167,8 @@ impl<I: Io> Worker<I> {
             cost += ROW_COST * (snapshot.pins.len() - before) as u32;
         }
         if what.pools {
-            let pool = tallies.pools.entry(server.pool).or_default();
-            let count = match &server.stage {
+            let pool = tallies.pools.entry(server.pool()).or_default();
+            let count = match server.stage() {
                 ServerStage::Resolving
                 | ServerStage::Connecting(_)
                 | ServerStage::Securing(_)
@@ -177,12 +177,12 @@ impl<I: Io> Worker<I> {
                 ServerStage::Idle if self.wants_check(server) => &mut pool.sv_used,
                 ServerStage::Idle => &mut pool.sv_idle,
                 ServerStage::Lent { .. } => &mut pool.sv_active,
-                ServerStage::Cleaning(_) if word(server.session.phase.kind()) == "tested" => &mut pool.sv_tested,
+                ServerStage::Cleaning(_) if word(server.session().phase.kind()) == "tested" => &mut pool.sv_tested,
                 ServerStage::Cleaning(_) => &mut pool.sv_being_canceled,
             };
             *count += 1;
-            tallies.databases.entry(server.database).or_default().servers += 1;
-            if let Some(place) = self.registry.pool(server.pool) {
+            tallies.databases.entry(server.database()).or_default().servers += 1;
+            if let Some(place) = self.registry.pool(server.pool()) {
                 *tallies.users.entry(place.user).or_default() += 1;
             }
             cost += 3;

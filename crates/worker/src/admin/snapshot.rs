@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
 
     /// Reads what is wanted of a database, and returns what that has cost.
     pub(super) fn read_database(&self, number: u32, what: Parts, tallies: &Tallies, snapshot: &mut Snapshot) -> u32 {
-        let place = &self.registry.databases[number as usize];
+        let place = self.registry.database_at(number);
         let tally = tallies.databases.get(&number).copied().unwrap_or_default();
         let mut cost = 1;
         if what.pools {
@@ -135,17 +135,17 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(ready) => {
                 let database = self.registry.pool(ready.home())?.database_name.clone();
-                let user = self.registry.users[ready.session.user as usize].name.clone();
+                let user = self.registry.user_at(ready.session().user).name.clone();
                 let name: Box<str> =
-                    ready.session.vars.get(self.hands.active.tracked.application_name()).unwrap_or("").into();
-                let (state, link, since) = match ready.link {
+                    ready.session().vars.get(self.hands.active.tracked.application_name()).unwrap_or("").into();
+                let (state, link, since) = match ready.link() {
                     Link::None => ("idle", None, None),
                     Link::Waiting(since) | Link::AsksReplica(since) | Link::Delayed(since) => {
                         ("waiting", None, Some(since))
                     }
                     Link::Loan(server) => {
                         let server = self.servers.get(server);
-                        ("active", server.map(|server| server.id), server.and_then(|server| server.query_since))
+                        ("active", server.map(|server| server.id()), server.and_then(|server| server.query_since()))
                     }
                 };
                 (user, database, state, link, name, since)
@@ -153,8 +153,8 @@ impl<I: Io> Worker<I> {
         };
         let (held, names, memory) = match &client.stage {
             ClientStage::Ready(ready) => {
-                let names = ready.session.names.as_ref().map_or(0, |names| names.count());
-                (ready.held.as_ref().map_or(0, |held| held.len()), names, ready.memory())
+                let names = ready.session().names.as_ref().map_or(0, |names| names.count());
+                (ready.held().map_or(0, |held| held.len()), names, ready.memory())
             }
             _ => (0, 0, 0),
         };
@@ -205,7 +205,7 @@ impl<I: Io> Worker<I> {
 
     /// What a server does, more exactly than by its state.
     fn detail_of_server(&self, server: &Server) -> &'static str {
-        match &server.stage {
+        match server.stage() {
             ServerStage::Resolving => "the name of its host is looked up",
             ServerStage::Connecting(_) => "connects",
             ServerStage::Securing(_) => "agrees on TLS",
@@ -216,20 +216,20 @@ impl<I: Io> Worker<I> {
                 let client = server.client().and_then(|client| self.clients.get(client));
                 client.map_or("", |client| self.detail_of_client(client))
             }
-            ServerStage::Cleaning(cleaning) => detail(cleaning, server.session.phase.kind()),
+            ServerStage::Cleaning(cleaning) => detail(cleaning, server.session().phase.kind()),
         }
     }
 
     /// What a client holds on its server.
     pub(super) fn pin_rows(&self, key: Key) -> Vec<PinRow> {
         let Some(ready) = self.clients.ready(key) else { return Vec::new() };
-        let (Link::Loan(server), Some(session_effects)) = (&ready.link, &ready.session.session_effects) else {
+        let (Link::Loan(server), Some(session_effects)) = (ready.link(), &ready.session().session_effects) else {
             return Vec::new();
         };
         if session_effects.pins().is_empty() {
             return Vec::new();
         }
-        let (Some(client), Some(server)) = (self.client_row(key), self.servers.get(*server)) else { return Vec::new() };
+        let (Some(client), Some(server)) = (self.client_row(key), self.servers.get(server)) else { return Vec::new() };
         let row = |pin: &Pin| PinRow {
             database: client.database.clone(),
             user: client.user.clone(),
@@ -237,7 +237,7 @@ impl<I: Io> Worker<I> {
             addr: client.addr.clone(),
             port: client.port,
             client: client.id,
-            server: server.id,
+            server: server.id(),
             remote_pid: server.pid(),
             pin: pin.clone(),
             age: self.hands.now.since(pin.since),
@@ -247,8 +247,8 @@ impl<I: Io> Worker<I> {
     }
 
     pub(super) fn server_row(&self, key: Key, server: &Server) -> Row {
-        let place = self.registry.pool(server.pool);
-        let state = match &server.stage {
+        let place = self.registry.pool(server.pool());
+        let state = match server.stage() {
             ServerStage::Resolving
             | ServerStage::Connecting(_)
             | ServerStage::Securing(_)
@@ -257,48 +257,48 @@ impl<I: Io> Worker<I> {
             ServerStage::Idle if self.wants_check(server) => "used",
             ServerStage::Idle => "idle",
             ServerStage::Lent { .. } => "active",
-            ServerStage::Cleaning(_) => word(server.session.phase.kind()),
+            ServerStage::Cleaning(_) => word(server.session().phase.kind()),
         };
-        let is_at_rest =
-            matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) && server.session.exchange.may_end();
-        let (ours, theirs) = (self.hands.io.near_end(server.conn), self.hands.io.far_end(server.conn));
-        let port = server.host.port();
+        let is_at_rest = matches!(server.stage(), ServerStage::Idle | ServerStage::Lent { .. })
+            && server.session().exchange.may_end();
+        let (ours, theirs) = (self.hands.io.near_end(server.conn()), self.hands.io.far_end(server.conn()));
+        let port = server.host().port();
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
-            replication: Replication::word(server.dedicated.as_ref().map(|dedicated| dedicated.kind())),
+            replication: Replication::word(server.dedicated().map(|dedicated| dedicated.kind())),
             state,
             state_detail: self.detail_of_server(server),
             addr: theirs.map_or_else(|| "unix".to_owned(), |theirs| theirs.ip().to_string()),
             port: theirs.map_or(port, |theirs| theirs.port()),
             local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
             local_port: ours.map_or(port, |ours| ours.port()),
-            connect_time: self.wall_of(server.since),
-            request_time: self.wall_of(server.request_time),
-            wait: server.query_since.map_or(Duration::ZERO, |since| self.hands.now.since(since)),
+            connect_time: self.wall_of(server.since()),
+            request_time: self.wall_of(server.request_time()),
+            wait: server.query_since().map_or(Duration::ZERO, |since| self.hands.now.since(since)),
             close_needed: self.pools.is_obsolete(key),
-            id: server.id,
+            id: server.id(),
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
             remote_pid: server.pid(),
-            tls: tls_summary(server.security.as_deref()),
+            tls: tls_summary(server.security()),
             application_name: server
-                .session
+                .session()
                 .vars
                 .get(self.hands.active.tracked.application_name())
                 .unwrap_or("")
                 .into(),
             held: 0,
-            unsent: self.hands.io.unsent(server.conn),
-            prepared_statements: server.session.server_statements.count(),
+            unsent: self.hands.io.unsent(server.conn()),
+            prepared_statements: server.session().server_statements.count(),
             memory: 0,
-            at_rest_since: is_at_rest.then_some(server.request_time),
+            at_rest_since: is_at_rest.then_some(server.request_time()),
         }
     }
 
     /// Whether an idle server would be checked before it is lent, a state that PgBouncer calls used.
     pub(super) fn wants_check(&self, server: &Server) -> bool {
-        let check_after = self.pools.limits(server.pool).and_then(|limits| limits.check_after);
-        check_after.is_some_and(|after| !after.is_zero() && self.hands.now.since(server.last_received) >= after)
+        let check_after = self.pools.limits(server.pool()).and_then(|limits| limits.check_after);
+        check_after.is_some_and(|after| !after.is_zero() && self.hands.now.since(server.last_received()) >= after)
     }
 
     pub(super) fn pool_row(&self, key: PoolKey, place: &PoolPlace, tally: PoolTally, detail: Detail) -> PoolRow {
@@ -329,7 +329,7 @@ impl<I: Io> Worker<I> {
     }
 
     pub(super) fn user_row(&self, number: u32, tallies: &Tallies) -> UserRow {
-        let place = &self.registry.users[number as usize];
+        let place = self.registry.user_at(number);
         let servers = tallies.users.get(&number).copied().unwrap_or(0);
         UserRow { name: place.name.clone(), servers, clients: place.clients }
     }
@@ -342,12 +342,12 @@ impl<I: Io> Worker<I> {
         vec![
             row("client_cache", size_of::<Client>(), self.clients.len(), 0),
             row("server_cache", size_of::<Option<Server>>(), servers, self.servers.places() as usize - servers),
-            row("db_cache", size_of::<crate::registry::DatabasePlace>(), self.registry.databases.len(), 0),
+            row("db_cache", size_of::<crate::registry::DatabasePlace>(), self.registry.database_numbers().len(), 0),
             row(
                 "user_cache",
                 size_of::<crate::registry::UserPlace>(),
                 users_known,
-                self.registry.users.len() - users_known,
+                self.registry.user_numbers_taken() - users_known,
             ),
             row("pool_cache", size_of::<crate::registry::PoolPlace>(), self.registry.pools_known(), 0),
             row("prepared_statement_cache", Statement::BYTES, prepared.count(), 0),

@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
     /// Handles reports about servers, which are named by their numbers.
     pub(crate) fn locks_differ(&mut self, found: Vec<LocksDiffer>) {
         for (key, LocksDiffer { locks, is_new, .. }) in
-            by_key(self.servers.iter().map(|(key, server)| (key, server.id)), found)
+            by_key(self.servers.iter().map(|(key, server)| (key, server.id())), found)
         {
             self.locks_of_server_differ(key, &locks, is_new);
             self.settle();
@@ -28,9 +28,9 @@ impl<I: Io> Worker<I> {
 
     /// A server that has got something to do meanwhile is left alone: it will be checked again.
     fn locks_of_server_differ(&mut self, key: ServerKey, locks: &[String], is_new: bool) {
-        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
-        let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
-        match server.stage {
+        let Some(server) = self.servers.get(key).filter(|server| server.session().exchange.may_end()) else { return };
+        let follows = self.registry.pool(server.pool()).is_some_and(|place| place.follows);
+        match *server.stage() {
             ServerStage::Idle => {
                 if is_new {
                     let what = if follows { "" } else { ", and keeps it: sessions do not follow their clients here" };
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
     fn ask_of_locks(&mut self, server_key: ServerKey, client_key: pool::ClientKey) {
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(session_effects) =
-            ready.session.session_effects.as_mut().filter(|session_effects| !session_effects.is_asked_for())
+            ready.session_mut().session_effects.as_mut().filter(|session_effects| !session_effects.is_asked_for())
         else {
             return;
         };

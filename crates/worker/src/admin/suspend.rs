@@ -85,11 +85,11 @@ impl<I: Io> Worker<I> {
         }
         for (_, server) in self.servers.iter() {
             let is_logged_in = matches!(
-                server.stage,
+                server.stage(),
                 ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Introducing | ServerStage::Cleaning(_)
             );
-            if is_logged_in && !server.is_paused && !server.is_silenced() {
-                self.hands.io.receive(server.conn, Receive::Stream);
+            if is_logged_in && !server.is_paused() && !server.is_silenced() {
+                self.hands.io.receive(server.conn(), Receive::Stream);
             }
         }
     }
@@ -155,7 +155,7 @@ impl<I: Io> Worker<I> {
         let clients = self.clients.iter().map(|(key, _)| key);
         let clients = clients.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.clients), key)).collect();
         let idle =
-            self.servers.iter().filter(|(_, server)| matches!(server.stage, ServerStage::Idle)).map(|(key, _)| key);
+            self.servers.iter().filter(|(_, server)| matches!(server.stage(), ServerStage::Idle)).map(|(key, _)| key);
         let servers = idle.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.servers), key)).collect();
         (clients, servers)
     }
@@ -175,7 +175,7 @@ impl<I: Io> Worker<I> {
             self.clients.iter().filter(|(_, client)| self.suspend_state_of_client(client) == SuspendState::Rests);
         let servers = self.servers.iter().filter(|(key, _)| self.suspend_state_of_server(*key) == SuspendState::Rests);
         let conns: Vec<Conn> =
-            clients.map(|(_, client)| client.conn).chain(servers.map(|(_, server)| server.conn)).collect();
+            clients.map(|(_, client)| client.conn).chain(servers.map(|(_, server)| server.conn())).collect();
         for conn in conns {
             self.hands.io.pause(conn);
             if self.hands.io.unsent(conn) > 0 {
@@ -227,7 +227,7 @@ impl<I: Io> Worker<I> {
 
     fn is_server_at_rest(&self, key: ServerKey) -> bool {
         let server = self.servers.get(key);
-        server.is_none_or(|server| self.is_at_rest_in(self.suspend_state_of_server(key), server.conn))
+        server.is_none_or(|server| self.is_at_rest_in(self.suspend_state_of_server(key), server.conn()))
     }
 
     fn is_at_rest_in(&self, state: SuspendState, conn: Conn) -> bool {
@@ -247,7 +247,7 @@ impl<I: Io> Worker<I> {
             // It waits for its proof, its slot, or the answer to `auth_query`.
             ClientStage::Login(login) if login.waits_for().is_none() => SuspendState::Awaited,
             ClientStage::Login(_) => SuspendState::Rests,
-            ClientStage::Ready(ready) => match ready.link {
+            ClientStage::Ready(ready) => match ready.link() {
                 Link::Loan(server) => self.suspend_state_of_server(server),
                 Link::None | Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => SuspendState::Rests,
             },
@@ -259,22 +259,22 @@ impl<I: Io> Worker<I> {
     fn suspend_state_of_server(&self, key: ServerKey) -> SuspendState {
         let Some(server) = self.servers.get(key) else { return SuspendState::Exempt };
         let is_awaited = matches!(
-            server.session.phase,
+            server.session().phase,
             LoanPhase::ApplyingBefore(_) | LoanPhase::Unapplied | LoanPhase::Deallocating(_) | LoanPhase::Probing(_)
         );
-        match server.stage {
+        match *server.stage() {
             ServerStage::Idle => SuspendState::Rests,
             ServerStage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
                 SuspendState::Exempt
             }
             // Until the server has the client's settings, the client's request is held.
             ServerStage::Lent { .. } if is_awaited => SuspendState::Awaited,
-            ServerStage::Lent { .. } if server.session.cancels_sent > 0 || self.cancel.is_aimed_at(key) => {
+            ServerStage::Lent { .. } if server.session().cancels_sent > 0 || self.cancel.is_aimed_at(key) => {
                 SuspendState::Awaited
             }
             // A server with TLS cannot be handed over; its client can, once the transaction is over.
             ServerStage::Lent { .. }
-                if self.is_departing() && server.security.is_some() && !server.session.exchange.may_end() =>
+                if self.is_departing() && server.security().is_some() && !server.session().exchange.may_end() =>
             {
                 SuspendState::Awaited
             }

@@ -17,15 +17,15 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Looks at the waits of some pools.
     pub(crate) fn watch_waits(&mut self) {
-        let after = self.registry.watch.next_pass();
+        let after = self.registry.watch_mut().next_pass();
         let some = self.registry.pools_after(after, LOOKS_MAX);
         let is_last = some.len() < LOOKS_MAX;
         for (numbers, pool) in some {
             let due = self.watch_pool(pool);
-            self.registry.watch.looked(numbers, due);
+            self.registry.watch_mut().looked(numbers, due);
         }
         let next = match is_last {
-            true => self.registry.watch.ends(self.hands.now, self.hands.active.settings.log_pool_wait),
+            true => self.registry.watch_mut().ends(self.hands.now, self.hands.active.settings.log_pool_wait),
             false => Some(self.hands.now + NEXT_TURN),
         };
         next.into_iter().for_each(|next| self.watch_at(next));

@@ -26,23 +26,28 @@ impl<I: Io> Worker<I> {
     }
 
     fn wait_row(&self, key: Key, client: &Client, ready: &Ready) -> Option<WaitRow> {
-        let place = self.registry.pool(ready.pool)?;
-        let server_key = ready.link.server();
+        let place = self.registry.pool(ready.pool())?;
+        let server_key = ready.link().server();
         let server = server_key.and_then(|server| self.servers.get(server));
         let (doing, since) = self.doing(client, ready)?;
         let (addr, port) = self.address_of_peer(client);
         let holds_advisory = ready.pins().any(|pin| pin.hold.kind == protocol::state::Kind::Lock);
         let pins = ready.pins().map(|pin| pin.hold.words());
-        let began = server.and_then(|server| server.xact_since).unwrap_or(since);
-        let head = server.map_or(&[][..], |server| text_of(server.request_head.bytes(), ready).bytes);
+        let began = server.and_then(|server| server.xact_since()).unwrap_or(since);
+        let head = server.map_or(&[][..], |server| text_of(server.request_head().bytes(), ready).bytes);
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),
-            application_name: ready.session.vars.get(self.hands.active.tracked.application_name()).unwrap_or("").into(),
+            application_name: ready
+                .session()
+                .vars
+                .get(self.hands.active.tracked.application_name())
+                .unwrap_or("")
+                .into(),
             addr,
             port,
             client: client.id,
-            server: server.map(|server| (server.id, server.pid())),
+            server: server.map(|server| (server.id(), server.pid())),
             doing,
             since: self.wall_of(since),
             doing_for: self.hands.now.since(since),
@@ -61,16 +66,16 @@ impl<I: Io> Worker<I> {
 
     /// What a client with a server, or one that waits for a server, does, and since when.
     pub(crate) fn doing(&self, client: &Client, ready: &Ready) -> Option<(Doing, Time)> {
-        let server = match ready.link {
+        let server = match ready.link() {
             Link::None => return None,
             Link::Delayed(since) => return Some((Doing::Delayed, since)),
             Link::Waiting(since) | Link::AsksReplica(since) => {
-                return Some((Doing::Waits(self.pools.waits_for(ready.pool)?), since));
+                return Some((Doing::Waits(self.pools.waits_for(ready.pool())?), since));
             }
             Link::Loan(server) => self.servers.get(server),
         };
-        Some(match (ready.meter.division.present(), &ready.session.session_effects) {
-            (Some((Phase::FirstByte | Phase::Streaming, since)), _) if ready.replication.is_some() => {
+        Some(match (ready.meter().division.present(), &ready.session().session_effects) {
+            (Some((Phase::FirstByte | Phase::Streaming, since)), _) if ready.replication().is_some() => {
                 (Doing::Replicates, since)
             }
             (Some((phase, since)), _) => (Doing::In(phase), since),
@@ -78,11 +83,11 @@ impl<I: Io> Worker<I> {
                 (Doing::Kept, session_effects.kept_since().unwrap_or(client.answered))
             }
             (None, _) => {
-                let doing = match self.registry.pool(ready.pool)?.mode {
+                let doing = match self.registry.pool(ready.pool())?.mode {
                     pool::Mode::Session => Doing::Session,
                     _ => Doing::Between,
                 };
-                (doing, server.map_or(client.answered, |server| server.answered))
+                (doing, server.map_or(client.answered, |server| server.answered()))
             }
         })
     }
@@ -124,7 +129,7 @@ impl<I: Io> Worker<I> {
 
     fn end_of_wait(&self, client: Key) -> Option<Time> {
         let ready = self.clients.ready(client)?;
-        Some(ready.link.waits_since()? + self.pools.limits(ready.pool)?.wait_max?)
+        Some(ready.link().waits_since()? + self.pools.limits(ready.pool())?.wait_max?)
     }
 
     /// The measurements of a pool.
@@ -159,7 +164,7 @@ pub(crate) fn wait_kind(client: &Client) -> Option<WaitKind> {
     match &client.stage {
         _ if client.is_own => None,
         ClientStage::Login(login) => login.waits_since().map(|_| WaitKind::Login),
-        ClientStage::Ready(ready) => match ready.link {
+        ClientStage::Ready(ready) => match ready.link() {
             Link::None => None,
             Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => Some(WaitKind::Waits),
             Link::Loan(_) => Some(WaitKind::HasServer),

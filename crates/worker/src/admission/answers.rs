@@ -14,7 +14,7 @@ use reactor::{Io, Level};
 
 use crate::admission::applicant::{Demand, Hashing, Recheck};
 use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
-use crate::data::server::{Server, ServerStage};
+use crate::data::server::ServerStage;
 use crate::letters::{AuthQueryAnswer, Inquirer};
 use crate::planted::{asker, fault_of_part};
 use crate::registry::Doubt;
@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
                 Err(fault) => self.disproved(key, &fault, again),
             },
             Some(Hashing::Secret { user, secret, method, reported_secret }) => {
-                let place = &mut self.registry.users[user as usize];
+                let place = self.registry.user_at_mut(user);
                 place.derived = Some((secret, Arc::new(ScramSecret::of(&salted))));
                 let under_way = place.hashing.take_if(|hashing| hashing.asker == key);
                 self.ask_proof(key, Demand::Proof(method), reported_secret);
@@ -87,11 +87,13 @@ impl<I: Io> Worker<I> {
     }
 
     fn hashed_for_server(&mut self, key: ServerKey, hashed: Hashed) {
-        let Some(Server { stage: ServerStage::Login(login), conn, .. }) = self.servers.get_mut(key) else { return };
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let conn = server.conn();
+        let ServerStage::Login(login) = server.stage_mut() else { return };
         match hashed {
             Ok(salted) => {
                 if let Some(out) = login.salted(salted) {
-                    self.hands.io.send(*conn, out.into());
+                    self.hands.io.send(conn, out.into());
                 }
             }
             Err(why) => {

@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
             self.arm_sweep();
         }
         self.count_for_database(key, database);
-        self.registry.databases[database as usize].totals.client_login_count += 1;
+        self.registry.database_at_mut(database).totals.client_login_count += 1;
         let (database, entry) = match asked_for {
             Some(derived) => (self.registry.database(&derived.name, Some(derived.clone())), derived),
             None => (database, entry),
@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
     fn destination(&self, key: Key, name: &str) -> Result<Arc<Database>, Fault> {
         let is_named = |number: &u32| **self.registry.line_name(*number) == *name;
         let number = self.registry.known_database(name).filter(is_named);
-        let entry = number.and_then(|number| self.registry.databases[number as usize].entry.clone());
+        let entry = number.and_then(|number| self.registry.database_at(number).entry.clone());
         // A database that was added during the login may have another home worker: here it does not exist.
         let is_here = self.hands.active.homes.home_of(name) == self.hands.id;
         let entry = entry.or_else(|| self.hands.active.settings.database(name)).filter(|_| is_here);
@@ -198,7 +198,7 @@ impl<I: Io> Worker<I> {
         self.hands.io.send(client.conn, out.into());
         self.hands.io.receive(client.conn, Receive::Stream);
         let database = self.registry.database(&CONSOLE.into(), None);
-        let totals = &mut self.registry.databases[database as usize].totals;
+        let totals = &mut self.registry.database_at_mut(database).totals;
         totals.client_login_count += 1;
         self.hands.connections.login_ends(login.step, LoginOutcome::Accepted);
         self.hear_early(key, login.unread);

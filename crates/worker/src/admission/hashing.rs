@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         })));
         // So that a disconnect is noticed.
         self.hands.io.receive(*conn, Receive::Stream);
-        match &mut self.registry.users[user as usize].hashing {
+        match &mut self.registry.user_at_mut(user).hashing {
             Some(under_way) if under_way.secret == secret => {
                 under_way.waiting.insert(key);
                 return;
@@ -90,15 +90,14 @@ impl<I: Io> Worker<I> {
     /// Has a password hashed that a server asks for.
     pub(crate) fn hash_for_server(&mut self, key: ServerKey, derivation: Derivation) {
         let Some(server) = self.servers.get(key) else { return };
-        let (asker, origin) =
-            (HashAsker::Server(key), server.address.as_ref().map_or(Origin::LocalServers, Address::origin));
+        let (asker, origin) = (HashAsker::Server(key), server.address().map_or(Origin::LocalServers, Address::origin));
         (self.hands.posts.control)(ToControl::Hash(HashQuestion { from: self.hands.id, asker, origin, derivation }));
     }
 
     /// A client that waited for a hash has gone.
     pub(crate) fn hash_unneeded(&mut self, key: Key, of_user: Option<u32>) {
         let mut next = None;
-        if let Some(under_way) = of_user.map(|user| &mut self.registry.users[user as usize].hashing)
+        if let Some(under_way) = of_user.map(|user| &mut self.registry.user_at_mut(user).hashing)
             && let Some(hashing) = under_way
         {
             if hashing.waiting.remove(&key) {

@@ -303,7 +303,7 @@ impl<I: Io> Worker<I> {
         };
         let is_newcomer = newcomer.is_some();
         let full = newcomer.and_then(|name| self.registry.known_database(name)).and_then(|database| {
-            let entry = self.registry.databases[database as usize].entry.as_deref()?;
+            let entry = self.registry.database_at(database).entry.as_deref()?;
             self.room_in(database, entry).err()
         });
         match full {

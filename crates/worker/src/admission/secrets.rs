@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
     /// costs a millisecond.
     fn derived(&self, user: &str, secret: Option<&Arc<Secret>>) -> Option<Arc<ScramSecret>> {
         let number = self.registry.known_user(user)?;
-        let (of, derived) = self.registry.users[number as usize].derived.as_ref()?;
+        let (of, derived) = self.registry.user_at(number).derived.as_ref()?;
         let is_of_now = derived.iterations == self.hands.active.settings.scram_iterations;
         // A server reports the same secret at each login.
         (is_of_now && Some(of) == secret).then(|| derived.clone())

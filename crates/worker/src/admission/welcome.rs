@@ -94,9 +94,9 @@ impl<I: Io> Worker<I> {
         self.pools.set_database_limit(line, limit);
         let limits = self.hands.active.settings.pool_limits(entry, on_server);
         let pool = self.pools.open(self.hands.now, line, number, limits);
-        let user_name = self.registry.users[number as usize].name.clone();
-        let database_name = self.registry.databases[database as usize].name.clone();
-        let lives = self.registry.former_pools.take(&database_name, &user_name);
+        let user_name = self.registry.user_at(number).name.clone();
+        let database_name = self.registry.database_at(database).name.clone();
+        let lives = self.registry.take_former_pool(&database_name, &user_name);
         self.registry.insert_pool(
             pool,
             PoolPlace {
@@ -206,7 +206,7 @@ impl<I: Io> Worker<I> {
         };
         let mut placeholders = 0;
         if let Some((database, user)) = self.registry.pool(pool).map(|place| (place.database, place.user)) {
-            let function_catalog = &mut self.registry.databases[database as usize].function_catalog;
+            let function_catalog = &mut self.registry.database_at_mut(database).function_catalog;
             let names = given.iter().map(|(name, _)| name).filter(|name| name.contains('.'));
             placeholders = function_catalog.custom.mention(user, names, self.hands.now);
         }
@@ -226,9 +226,10 @@ impl<I: Io> Worker<I> {
         };
         let session = ClientSession { initial_overrides, overrides, placeholders, ..ClientSession::new(user, vars) };
         let mut ready = Ready::new(pool, session, cancel_key);
-        (ready.link, ready.replication) = (link, replication);
-        if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
-            ready.session.session_effects.get_or_insert_default().begin_with_statements();
+        ready.takes(link);
+        ready.streams(replication);
+        if ready.session().overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
+            ready.session_mut().session_effects.get_or_insert_default().begin_with_statements();
         }
         let place = self.registry.pool(pool);
         let is_routed = place.is_some_and(|place| place.read_routing != ReadRouting::Off);
@@ -249,8 +250,8 @@ impl<I: Io> Worker<I> {
         }
         self.hear_early(key, login.unread);
         let ready = self.clients.ready(key);
-        let overrides = ready.and_then(|ready| ready.session.overrides.as_ref());
-        if self.registry.has_idle_timeouts || overrides.is_some_and(|overrides| overrides.acts_at_rest()) {
+        let overrides = ready.and_then(|ready| ready.session().overrides.as_ref());
+        if self.registry.has_idle_timeouts() || overrides.is_some_and(|overrides| overrides.acts_at_rest()) {
             self.arm_client(key);
         }
     }
@@ -271,7 +272,7 @@ impl<I: Io> Worker<I> {
             self.want_dedicated_again(client_key, Time(self.hands.now.0.saturating_sub(waited.as_micros() as u64)));
             return;
         };
-        let welcome = server.welcome.take();
+        let welcome = server.take_welcome();
         let given = match self.clients.get(client_key).map(|client| &client.stage) {
             Some(ClientStage::Login(login)) if login.dedicating == Some(server_key) => {
                 Some(login.request.settings.clone())
@@ -284,11 +285,11 @@ impl<I: Io> Worker<I> {
         };
         // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
         // cannot be undone.
-        assert!(matches!(server.stage, ServerStage::Idle), "a server was to be bound that is not at rest");
+        assert!(matches!(server.stage(), ServerStage::Idle), "a server was to be bound that is not at rest");
         server.lends(client_key, LoanPhase::Running);
-        server.request_time = self.hands.now;
-        let (pool, vars) = (server.pool, server.session.vars.clone());
-        let totals = &mut self.registry.databases[server.database as usize].totals;
+        server.is_asked(self.hands.now);
+        let (pool, vars) = (server.pool(), server.session().vars.clone());
+        let totals = &mut self.registry.database_at_mut(server.database()).totals;
         totals.wait_time += waited.as_micros() as u64;
         self.let_in(client_key, pool, &welcome, (vars, given), Link::Loan(server_key));
     }

@@ -46,8 +46,10 @@ impl<I: Io> Worker<I> {
     /// A server is about to be closed in the middle of a statement, which is cancelled too: its backend would notice the end of the
     /// connection only when it answers.
     pub(crate) fn cancel_last(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.is_at_work()) else { return };
-        let legacy = Legacy { cancel_key: server.cancel_key.clone(), header: self.proxy_protocol_of(server) };
+        let Some(server) = self.servers.get(key).filter(|server| server.session().exchange.is_at_work()) else {
+            return;
+        };
+        let legacy = Legacy { cancel_key: server.cancel_key().into(), header: self.proxy_protocol_of(server) };
         if let Some(target) = Target::of(key, server) {
             self.cancel.aim_last(target, legacy, &mut self.hands);
         }
@@ -71,7 +73,7 @@ impl<I: Io> Worker<I> {
     /// Whether this is the complete key of the client.
     fn is_key_of(&self, client: Key, key: &CancelKey) -> bool {
         match self.clients.get(client).map(|client| &client.stage) {
-            Some(ClientStage::Ready(ready)) => ready.cancel_key == *key,
+            Some(ClientStage::Ready(ready)) => ready.cancel_key() == key,
             Some(ClientStage::Console(console)) => console.cancel_key() == key,
             _ => false,
         }
@@ -80,9 +82,9 @@ impl<I: Io> Worker<I> {
     /// What a request with the key of this client is meant for.
     fn meant_for(&self, client: Key) -> Meant {
         match self.clients.get(client).map(|client| &client.stage) {
-            Some(ClientStage::Ready(ready)) => match ready.link {
+            Some(ClientStage::Ready(ready)) => match ready.link() {
                 Link::Loan(key) => match self.servers.get(key) {
-                    Some(server) if server.session.exchange.is_running() => Meant::Query(Target::of(key, server)),
+                    Some(server) if server.session().exchange.is_running() => Meant::Query(Target::of(key, server)),
                     _ => Meant::Nothing(Some(self.client_prefix(client))),
                 },
                 Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => Meant::Wait(client),
@@ -97,20 +99,17 @@ impl<I: Io> Worker<I> {
 impl Target {
     /// The query that a server runs; `None` if it can be sent no cancel request.
     fn of(key: ServerKey, server: &Server) -> Option<Self> {
-        let address = server.address.clone().filter(|_| !server.cancel_key.is_empty())?;
-        let demand = server.demand.clone().filter(|_| server.security.is_some());
-        let secret = demand.map(|demand| (demand, server.host.name().clone()));
-        Some(Self { server: key, pool: server.pool, query_number: server.query_number, address, secret })
+        let address = server.address().cloned().filter(|_| !server.cancel_key().is_empty())?;
+        let demand = server.demand().cloned().filter(|_| server.security().is_some());
+        let secret = demand.map(|demand| (demand, server.host().name().clone()));
+        Some(Self { server: key, pool: server.pool(), query_number: server.query_number(), address, secret })
     }
 }
 
 impl<'a> Reached<'a> {
     fn of(server: &'a mut Server) -> Self {
-        Self {
-            query_number: server.query_number,
-            is_running: server.session.exchange.is_running(),
-            cancel_key: &server.cancel_key,
-            under_way: &mut server.session.cancels_sent,
-        }
+        let (query_number, is_running) = (server.query_number(), server.session().exchange.is_running());
+        let (cancel_key, under_way) = server.key_and_cancels();
+        Self { query_number, is_running, cancel_key, under_way }
     }
 }

@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
         let Some(probe) = self.question_of(server_key, client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         server.ask(&mut self.hands.io, &probe.question());
-        server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
+        server.session.creations_asked = self.registry.database_at(server.database).function_catalog.creations();
         server.session.phase.becomes(LoanPhase::Foreseeing(Box::new(probe)));
     }
 

@@ -162,7 +162,7 @@ impl<I: Io> Worker<I> {
     fn heed_state(&mut self, server_key: ServerKey, client_key: ClientKey, state: ProbedState) -> bool {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return true };
         let Some(ready) = self.clients.ready_mut(client_key) else { return true };
-        let losses = self.registry.databases[database as usize].listening.losses();
+        let losses = self.registry.database_at(database).listening.losses();
         let has_left = state.has_left_channels;
         let is_cut_off = has_left
             && ready.session.subscriptions_if_any(losses).is_some_and(|subscriptions| subscriptions.move_to_listener());

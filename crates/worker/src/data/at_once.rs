@@ -83,7 +83,7 @@ impl<I: Io> Worker<I> {
         };
         // What listens may have to wait for the listener of its database.
         let Some(place) = self.registry.pool(ready.pool) else { return Lent::Unknown };
-        let has_listener = self.registry.databases[place.database as usize].listening.has_session();
+        let has_listener = self.registry.database_at(place.database).listening.has_session();
         if !ready.is_at_plain_rest() || has_listener {
             return Lent::Unknown;
         }

@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
             "a server was to be lent in the middle of a message to another client"
         );
         assert!(server.dedicated.is_none(), "a server was to be lent that is one client's alone");
-        let totals = &mut self.registry.databases[server.database as usize].totals;
+        let totals = &mut self.registry.database_at_mut(server.database).totals;
         totals.server_assignment_count += 1;
         server.affinity_hold = AffinityHold::default();
         server.is_full = false;

@@ -42,7 +42,7 @@ impl<I: Io> Worker<I> {
     /// A server creates functions, or has done so: tells all workers, which may have the same database under another name.
     pub(crate) fn tell_of_functions(&self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.database_at(server.database).entry.as_ref();
         let (Some(entry), Some(address)) = (entry, server.address.clone()) else { return };
         let made = FunctionsMade { known: (self.hands.id, server.database), dbname: (&*entry.dbname).into(), address };
         self.hands.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
     /// A server has changed the catalog: statements that are prepared from now on may mean something else.
     pub(crate) fn catalog_changes(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        self.registry.databases[server.database as usize].changes += 1;
+        self.registry.database_at_mut(server.database).changes += 1;
         if let Some(client) = server.client() {
             self.claim_done(client);
         }

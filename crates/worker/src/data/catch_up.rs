@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         server.request_time = self.hands.now;
-        let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
+        let function_catalog = &self.registry.database_at(server.database).function_catalog;
         let is_same = Rc::ptr_eq(&server.session.vars, &ready.session.vars);
         let follows = is_same || self.registry.pool(server.pool).is_some_and(|place| place.follows);
         let differences =
@@ -102,7 +102,7 @@ impl<I: Io> Worker<I> {
         if self.hands.active.settings.session_verify || place.is_none() || server.dedicated.is_some() {
             return false;
         }
-        let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
+        let function_catalog = &self.registry.database_at(server.database).function_catalog;
         let (request, tracked) = (ready.held_in_one_piece(), &self.hands.active.tracked);
         ready.session.needs_nothing(
             &server.session,

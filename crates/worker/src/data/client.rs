@@ -158,39 +158,39 @@ pub(crate) enum ClientStage {
 #[derive(Debug)]
 pub(crate) struct Ready {
     /// The pool to which it belongs; while a replica reads for it, that of the replicas.
-    pub(crate) pool: PoolKey,
+    pub(super) pool: PoolKey,
     /// Where its requests go, if some may go to replicas.
     pub(super) routing: Option<Box<Routing>>,
     /// The state of its session.
-    pub(crate) session: ClientSession,
+    pub(super) session: ClientSession,
     /// The kind of replication stream, if it has a dedicated server.
-    pub(crate) replication: Option<Replication>,
-    pub(crate) cancel_key: CancelKey,
-    pub(crate) link: Link,
+    pub(super) replication: Option<Replication>,
+    pub(super) cancel_key: CancelKey,
+    pub(super) link: Link,
     /// The server of its last loan.
-    pub(crate) last_server: Option<ServerKey>,
+    pub(super) last_server: Option<ServerKey>,
     /// Whether an affinity hold for this client pays off.
-    pub(crate) hold_history: HoldHistory,
+    pub(super) hold_history: HoldHistory,
     /// Whether a server of its pool has accepted the parameters of its startup packet.
-    pub(crate) are_parameters_accepted: bool,
-    pub(crate) is_paused: bool,
-    pub(crate) pace: Pace,
-    pub(crate) is_notified: bool,
+    pub(super) are_parameters_accepted: bool,
+    pub(super) is_paused: bool,
+    pub(super) pace: Pace,
+    pub(super) is_notified: bool,
     /// Its server was lost in the middle of a message to the client: the client would read anything more as the rest of
     /// that message.
-    pub(crate) is_answer_torn: bool,
+    pub(super) is_answer_torn: bool,
     /// It is closed as soon as it has been given what is withheld from it; nothing more is read from it.
-    pub(crate) is_leaving: bool,
+    pub(super) is_leaving: bool,
     /// Its last statement, if that needs a database to itself (`DROP DATABASE`).
-    pub(crate) claimed: Option<Box<Claimed>>,
+    pub(super) claimed: Option<Box<Claimed>>,
     /// The first request that is held is a LISTEN, which needs no server.
-    pub(crate) listen_wait: Option<Box<ListenWait>>,
+    pub(super) listen_wait: Option<Box<ListenWait>>,
     /// Which of its messages are skipped after an error of ours.
-    pub(crate) skips: Skips,
+    pub(super) skips: Skips,
     /// Its bytes that nothing has looked at yet.
-    pub(crate) held: Option<Box<Held>>,
+    pub(super) held: Option<Box<Held>>,
     /// Where the time of its current transaction goes.
-    pub(crate) meter: Meter,
+    pub(super) meter: Meter,
 }
 
 /// How a client stands with its pool.
@@ -256,6 +256,128 @@ impl Ready {
             held: None,
             meter: Meter::default(),
         }
+    }
+
+    /// The pool to which it belongs; while a replica reads for it, that of the replicas.
+    pub(crate) fn pool(&self) -> PoolKey {
+        self.pool
+    }
+
+    /// It belongs to this pool from now on.
+    pub(crate) fn belongs_to(&mut self, pool: PoolKey) {
+        self.pool = pool;
+    }
+
+    /// The state of its session.
+    pub(crate) fn session(&self) -> &ClientSession {
+        &self.session
+    }
+
+    /// The state of its session, to be changed.
+    pub(crate) fn session_mut(&mut self) -> &mut ClientSession {
+        &mut self.session
+    }
+
+    /// How it stands with its pool.
+    pub(crate) fn link(&self) -> Link {
+        self.link
+    }
+
+    /// Stands with its pool in this way from now on. Its server, if it has one, says the same ([`Server::lends`]).
+    ///
+    /// [`Server::lends`]: crate::data::server::Server::lends
+    pub(crate) fn takes(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    /// A rate limit delays it from now on.
+    pub(crate) fn is_delayed(&mut self, now: Time) {
+        (self.link, self.is_notified) = (Link::Delayed(now), false);
+    }
+
+    /// The kind of replication stream, if it has a dedicated server.
+    pub(crate) fn replication(&self) -> Option<Replication> {
+        self.replication
+    }
+
+    /// It has a dedicated server for this kind of stream, or none.
+    pub(crate) fn streams(&mut self, replication: Option<Replication>) {
+        self.replication = replication;
+    }
+
+    /// The key of its cancel requests.
+    pub(crate) fn cancel_key(&self) -> &CancelKey {
+        &self.cancel_key
+    }
+
+    /// Whether it has been told that it waits.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.is_notified
+    }
+
+    /// It has been told that it waits, or not.
+    pub(crate) fn note_notified(&mut self, is_notified: bool) {
+        self.is_notified = is_notified;
+    }
+
+    /// Whether its server was lost in the middle of a message to it.
+    pub(crate) fn is_answer_torn(&self) -> bool {
+        self.is_answer_torn
+    }
+
+    /// Its last message is incomplete for good, or is not.
+    pub(crate) fn tears_answer(&mut self, is_answer_torn: bool) {
+        self.is_answer_torn = is_answer_torn;
+    }
+
+    /// How much is received from it at a time.
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// The LISTEN that it waits with, without a server.
+    pub(crate) fn listen_wait(&self) -> Option<&ListenWait> {
+        self.listen_wait.as_deref()
+    }
+
+    /// The LISTEN that it waits with, to begin or end the wait.
+    pub(crate) fn listen_wait_mut(&mut self) -> &mut Option<Box<ListenWait>> {
+        &mut self.listen_wait
+    }
+
+    /// Which of its messages are skipped.
+    pub(crate) fn skips(&self) -> Skips {
+        self.skips
+    }
+
+    /// Which of its messages are skipped from now on, after an error of ours.
+    pub(crate) fn skips_from_now(&mut self, skips: Skips) {
+        self.skips = skips;
+    }
+
+    /// Its bytes that nothing has looked at yet.
+    pub(crate) fn held(&self) -> Option<&Held> {
+        self.held.as_deref()
+    }
+
+    /// Its bytes that nothing has looked at yet, to be taken or added to.
+    pub(crate) fn held_mut(&mut self) -> &mut Option<Box<Held>> {
+        &mut self.held
+    }
+
+    /// Where the time of its current transaction goes.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Where the time of its current transaction goes, to be counted.
+    pub(crate) fn meter_mut(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+
+    /// Whether it is closed as soon as it has been given what is withheld from it. It is, from now on.
+    pub(crate) fn leaves(&mut self) -> bool {
+        std::mem::replace(&mut self.is_leaving, true)
     }
 
     /// Where its requests go, if some may go to replicas.

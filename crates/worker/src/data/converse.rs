@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.last_received = self.hands.now;
         let (is_full, is_slowed) = (server.is_full, server.is_slowed);
-        self.registry.databases[server.database as usize].totals.sent += chunk.len() as u64;
+        self.registry.database_at_mut(server.database).totals.sent += chunk.len() as u64;
         match server.stage {
             _ if server.withheld.is_some() => self.withhold_more(key, chunk),
             _ if server.later.is_some() || lines_up => self.keep_for_later(key, chunk),
@@ -207,8 +207,8 @@ impl<I: Io> Worker<I> {
         let mut ends = Ends::Nothing;
         if !was_ours {
             server.session.is_applied_along = false;
-            let place = &mut self.registry.databases[server.database as usize];
-            has_made_functions = server.tell_of_catalog(place, &mut self.registry.scopes, is_asked_behind);
+            let (place, scopes) = self.registry.database_and_scopes(server.database);
+            has_made_functions = server.tell_of_catalog(place, scopes, is_asked_behind);
             ends = server.count_ends(self.hands.now, &mut place.totals);
         }
         let client = server.client();

@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
     /// Takes back the count of a request that was counted when it was sent, but never began.
     pub(crate) fn uncount(&mut self, server: ServerKey) {
         let Some(server) = self.servers.get(server) else { return };
-        let totals = &mut self.registry.databases[server.database as usize].totals;
+        let totals = &mut self.registry.database_at_mut(server.database).totals;
         totals.query_count -= u64::from(server.query_since.is_some());
         totals.xact_count -= u64::from(server.xact_since.is_some());
     }

@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
                 if let Some(spent) = self.count_transaction(client) {
                     self.end_course(client, &spent);
                 }
-                if self.registry.has_idle_timeouts {
+                if self.registry.has_idle_timeouts() {
                     self.arm_client(client);
                 }
                 if let Some((client, waited)) = next {
@@ -96,7 +96,7 @@ impl<I: Io> Worker<I> {
             return Err(goes_on);
         };
         let is_by_transaction = self.registry.pool(server.pool).is_some_and(|place| place.ends_at_once);
-        let database = &mut self.registry.databases[server.database as usize];
+        let database = self.registry.database_at_mut(server.database);
         let may_end = is_by_transaction
             && ready.has_loan_of(server_key)
             && server.answers_only_its_client()

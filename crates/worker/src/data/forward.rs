@@ -72,8 +72,8 @@ impl<I: Io> Worker<I> {
         let unseen = rules.map_or(Unseen::Verify, |rules| rules.unseen);
         let refusals = rules.filter(|rules| follows && rules.has_refusals()).cloned();
         let server_user = place.map_or(u32::MAX, |place| place.user);
-        let DatabasePlace { totals, function_catalog, changes, .. } =
-            &mut self.registry.databases[server.database as usize];
+        let (place, scopes) = self.registry.database_and_scopes(server.database);
+        let DatabasePlace { totals, function_catalog, changes, .. } = place;
         let mut requests = Requests {
             now: self.hands.now,
             client: key,
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
             texts: &mut self.texts,
             tracked: &self.hands.active.tracked,
             function_catalog,
-            scopes: &mut self.registry.scopes,
+            scopes,
         };
         let conn = server.conn;
         let mut to_server = Parts { io: &mut self.hands.io, conn, chunk: &chunk };
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
         let was_copying = server.session.exchange.is_copying_in();
         let Forwarded { unsent, mut next_step, waits, begun, tally, makes_functions, is_alone } =
             requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
-        totals.add_statements(tally);
+        *totals += tally;
         server.queries_begin(begun, self.hands.now, totals);
         if begun > 0 {
             let bytes = if begins_with_message { chunk.bytes() } else { &[] };

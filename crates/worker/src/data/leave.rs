@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         if let Some(statement) =
             ready.session.session_effects.as_mut().and_then(|session_effects| session_effects.lets_go_of_sequences())
         {
-            self.registry.databases[server.database as usize].function_catalog.numbers.in_vain(&statement);
+            self.registry.database_at_mut(server.database).function_catalog.numbers.in_vain(&statement);
         }
     }
 }

@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
     /// Ends a loan whose server is clean.
     pub(crate) fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let (mut has_held, mut is_traced, mut is_timed) = (false, false, self.registry.has_idle_timeouts);
+        let (mut has_held, mut is_traced, mut is_timed) = (false, false, self.registry.has_idle_timeouts());
         if let Some(Client { stage: ClientStage::Ready(ready), answered, tracers, .. }) =
             self.clients.get_mut(client_key)
         {

@@ -174,7 +174,7 @@ impl<I: Io> Worker<I> {
         if let Preparation::Prepare(name) = preparation {
             let database = server.database as usize;
             let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
-            if self.registry.databases[database].function_catalog.is_news(Kind::Statement, &text) {
+            if self.registry.database_at_mut(database as u32).function_catalog.is_news(Kind::Statement, &text) {
                 self.log_server(key, Level::Log, format_args!("{text}"));
             }
         }

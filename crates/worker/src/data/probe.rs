@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
         let client = self.clients.get(client_key)?;
         let ready = client.ready()?;
         let terms = terms(self.registry.pool(server.pool)?, &self.hands.active, self.hands.now);
-        ready.session.question(client.since, terms, &self.registry.databases[server.database as usize].function_catalog)
+        ready.session.question(client.since, terms, &self.registry.database_at(server.database).function_catalog)
     }
 
     /// Sends a probe to a server.
@@ -104,10 +104,10 @@ impl<I: Io> Worker<I> {
         } else {
             write::query(&mut out, &probe.question());
         }
-        let probes = &mut self.registry.databases[server.database as usize].probes;
+        let probes = &mut self.registry.database_at_mut(server.database).probes;
         probes.iter_mut().zip(probe.asks_for()).for_each(|(count, is_asked)| *count += u64::from(is_asked));
         server.session.exchange.asks_ours();
-        server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
+        server.session.creations_asked = self.registry.database_at(server.database).function_catalog.creations();
         server.session.phase.becomes(LoanPhase::Probing(Box::new(probe)));
         server.request_time = self.hands.now;
         self.hands.io.send(server.conn, out.into());
@@ -115,14 +115,9 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
         let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
-        self.registry.scopes += 1;
-        let function_catalog = &mut self.registry.databases[row.database as usize].function_catalog;
-        let what = match function_catalog.learn(
-            knowledge,
-            row.session.creations_asked,
-            self.hands.now,
-            self.registry.scopes,
-        ) {
+        let (place, scopes) = self.registry.database_and_scopes(row.database);
+        *scopes += 1;
+        let what = match place.function_catalog.learn(knowledge, row.session.creations_asked, self.hands.now, *scopes) {
             None | Some(Unread::Nothing) => return,
             Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
             Some(Unread::All) => "more functions than are read: any statement may do anything",

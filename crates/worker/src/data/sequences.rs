@@ -22,13 +22,13 @@ impl<I: Io> Worker<I> {
         else {
             return self.is_marked(client_key);
         };
-        if !self.registry.databases[server.database as usize].function_catalog.asks_for_sequences(ready.session.user) {
+        if !self.registry.database_at(server.database).function_catalog.asks_for_sequences(ready.session.user) {
             return self.is_marked(client_key);
         }
         let rules = self.registry.pool(server.pool).map(|place| &place.pin_rules);
         let is_refused = rules.is_none_or(|rules| rules.policy(Kind::Sequence) == Policy::Reject);
         let hold = self.hands.active.settings.sequence_hold_time.filter(|_| !is_refused);
-        let function_catalog = &mut self.registry.databases[server.database as usize].function_catalog;
+        let function_catalog = &mut self.registry.database_at_mut(server.database).function_catalog;
         let session_effects = ready.session.session_effects.get_or_insert_default();
         let mut is_new = false;
         match counted {

@@ -31,8 +31,8 @@ impl<I: Io> Worker<I> {
                 for number in
                     self.databases_at(&progress.address, |name| progress.claim.changed().any(|other| other == name))
                 {
-                    let place = &mut self.registry.databases[number as usize];
-                    place.function_catalog.forget(&mut self.registry.scopes);
+                    let (place, scopes) = self.registry.database_and_scopes(number);
+                    place.function_catalog.forget(scopes);
                     place.changes += 1;
                     self.retire_servers_of(number, EndedBy::Claim);
                 }
@@ -76,16 +76,16 @@ impl<I: Io> Worker<I> {
     /// The databases in use that may be at an address under such a name.
     pub(crate) fn databases_at(&self, address: &Address, is_called: impl Fn(&str) -> bool) -> BTreeSet<u32> {
         let is_there = |entry: &Arc<Database>| is_called(&entry.dbname) && may_be_at(entry, address);
-        let databases = self.registry.databases.iter().enumerate();
-        let there = databases.filter(|(_, place)| place.entry.as_ref().is_some_and(is_there));
-        there.map(|(number, _)| number as u32).collect()
+        let there = self.registry.databases().filter(|(_, place)| place.entry.as_ref().is_some_and(is_there));
+        there.map(|(number, _)| number).collect()
     }
 
     /// A client of the same database under another name creates functions, or has done so.
     pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
         for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
             if made.known != (self.hands.id, number) {
-                self.registry.databases[number as usize].function_catalog.functions_created(&mut self.registry.scopes);
+                let (place, scopes) = self.registry.database_and_scopes(number);
+                place.function_catalog.functions_created(scopes);
             }
         }
     }

@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         ready.hold_from(bytes, end);
         // As for a LISTEN that the listener answers.
         let (database, count) = (place.database, u64::from(answers.contains(&backend::READY_FOR_QUERY)));
-        let totals = &mut self.registry.databases[database as usize].totals;
+        let totals = &mut self.registry.database_at_mut(database).totals;
         (totals.query_count, totals.xact_count) = (totals.query_count + count, totals.xact_count + count);
         self.send_to_client(key, answers);
         if self.is_behind(key) {

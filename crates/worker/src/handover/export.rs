@@ -80,7 +80,7 @@ impl<I: Io> Worker<I> {
             None => None,
             Some(key) => {
                 let Some(server) = self.packed_server(key, gathered) else { return Ok(None) };
-                conns.extend(self.servers.get(key).map(|server| server.conn));
+                conns.extend(self.servers.get(key).map(|server| server.conn()));
                 Some(server)
             }
         };
@@ -103,11 +103,11 @@ impl<I: Io> Worker<I> {
             }
             // A server that the pool has lent is clean as well, because the attach command was put off.
             let is_clean = matches!(self.pools.state_of(key), State::Idle | State::Lent);
-            let may_go = matches!(server.stage, ServerStage::Idle) && is_clean && !self.pools.is_obsolete(key);
+            let may_go = matches!(server.stage(), ServerStage::Idle) && is_clean && !self.pools.is_obsolete(key);
             // A server whose connection has ended meanwhile is left out.
             if may_go
-                && server.security.is_none()
-                && let Ok(socket) = self.hands.io.duplicate(server.conn)
+                && server.security().is_none()
+                && let Ok(socket) = self.hands.io.duplicate(server.conn())
                 && let Some(server) = self.packed_server(key, &mut gathered)
             {
                 parcel.sockets.push(socket);
@@ -125,7 +125,7 @@ impl<I: Io> Worker<I> {
         // A replication stream has a dedicated server; its client reconnects by itself.
         let is_stream = match &client.stage {
             ClientStage::Login(login) => login.request().replication.is_some(),
-            ClientStage::Ready(ready) => ready.replication.is_some(),
+            ClientStage::Ready(ready) => ready.replication().is_some(),
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
         };
         let is_open = client.security.is_none() && !client.is_own && self.hands.io.is_at_rest(client.conn);
@@ -139,13 +139,13 @@ impl<I: Io> Worker<I> {
             None => true,
             Some(server) => self.servers.get(server).is_some_and(|server| {
                 // Queries of ours in front of a request are answered with it, in whichever process the server is by then.
-                let phase = &server.session.phase;
+                let phase = &server.session().phase;
                 let may_go = matches!(phase, LoanPhase::Running | LoanPhase::Foreseeing(_) | LoanPhase::ApplyingAlong);
-                matches!(server.stage, ServerStage::Lent { .. })
+                matches!(server.stage(), ServerStage::Lent { .. })
                     && may_go
-                    && server.security.is_none()
-                    && server.session.cancels_sent == 0
-                    && self.hands.io.is_at_rest(server.conn)
+                    && server.security().is_none()
+                    && server.session().cancels_sent == 0
+                    && self.hands.io.is_at_rest(server.conn())
             }),
         };
         is_open && is_free && may_server && !is_stream
@@ -153,7 +153,7 @@ impl<I: Io> Worker<I> {
 
     fn packed_pool(&self, key: PoolKey) -> Option<PackedPool> {
         let place = self.registry.pool(key)?;
-        let database = &self.registry.databases[place.database as usize];
+        let database = self.registry.database_at(place.database);
         let (entry, function_catalog) = (database.entry.as_ref()?, &database.function_catalog);
         Some(PackedPool {
             name: self.pool_name(key)?,
@@ -232,14 +232,14 @@ impl<I: Io> Worker<I> {
     }
 
     fn packed_ready(&self, ready: &Ready, gathered: &mut Gathered) -> Option<PackedReady> {
-        let session = &ready.session;
-        let (key, key_rest) = ready.cancel_key.parts();
+        let session = ready.session();
+        let (key, key_rest) = ready.cancel_key().parts();
         let collected = session.collected.as_ref();
         let subscriptions = session.subscriptions.iter();
         let session_effects = session.session_effects.as_ref();
         Some(PackedReady {
             pool: self.pool_name(ready.home())?,
-            user: self.registry.users[session.user as usize].name.to_string(),
+            user: self.registry.user_at(session.user).name.to_string(),
             vars: self.packed_vars(&session.vars),
             overrides: session.overrides.as_deref().cloned().unwrap_or_default(),
             given: session.initial_overrides.as_deref().cloned().unwrap_or_default(),
@@ -254,11 +254,11 @@ impl<I: Io> Worker<I> {
             names: session.names.as_ref().map(|names| names.pack(gathered)),
             unnamed: session.unnamed.pack(&session.vars),
             collected: collected.map(|collected| (collected.bytes.as_slice().into(), collected.body_bytes)),
-            is_notified: ready.is_notified,
-            skips: ready.skips,
-            is_answer_torn: ready.is_answer_torn,
-            held: ready.held.iter().flat_map(|held| held.bytes()).collect::<Vec<_>>().as_slice().into(),
-            waits_since: ready.link.waits_since().map(|since| since.0),
+            is_notified: ready.is_notified(),
+            skips: ready.skips(),
+            is_answer_torn: ready.is_answer_torn(),
+            held: ready.held().iter().flat_map(|held| held.bytes()).collect::<Vec<_>>().as_slice().into(),
+            waits_since: ready.link().waits_since().map(|since| since.0),
         })
     }
 
@@ -266,32 +266,32 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get(key)?;
         let (born, since) = self.pools.times_of(key)?;
         Some(PackedServer {
-            id: server.id,
-            pool: self.pool_name(server.pool)?,
-            address: server.address.as_ref()?.into(),
-            host: server.host.name().to_string(),
-            since: server.since.0,
-            heard: server.last_received.0,
-            asked: server.request_time.0,
-            query_since: server.query_since.map(|since| since.0),
-            xact_since: server.xact_since.map(|since| since.0),
-            query_number: server.query_number,
-            exchange: server.session.exchange.clone(),
-            server_statements: server.session.server_statements.pack(gathered),
-            vars: self.packed_vars(&server.session.vars),
-            began: (server.session.initial_vars != server.session.vars)
-                .then(|| self.packed_vars(&server.session.initial_vars)),
-            set_parameters: self.packed_set_parameters(server.session.set_parameters),
-            overrides: server.session.overrides.as_deref().cloned().unwrap_or_default(),
-            told_by: server.session.setting_statements,
-            reported_name: server.session.reported_name.clone(),
-            cancel_key: (&*server.cancel_key).into(),
-            scanner: server.session.scanner.clone(),
-            fate: server.session.fate,
-            collected: server.session.collected.as_slice().into(),
+            id: server.id(),
+            pool: self.pool_name(server.pool())?,
+            address: server.address()?.into(),
+            host: server.host().name().to_string(),
+            since: server.since().0,
+            heard: server.last_received().0,
+            asked: server.request_time().0,
+            query_since: server.query_since().map(|since| since.0),
+            xact_since: server.xact_since().map(|since| since.0),
+            query_number: server.query_number(),
+            exchange: server.session().exchange.clone(),
+            server_statements: server.session().server_statements.pack(gathered),
+            vars: self.packed_vars(&server.session().vars),
+            began: (server.session().initial_vars != server.session().vars)
+                .then(|| self.packed_vars(&server.session().initial_vars)),
+            set_parameters: self.packed_set_parameters(server.session().set_parameters),
+            overrides: server.session().overrides.as_deref().cloned().unwrap_or_default(),
+            told_by: server.session().setting_statements,
+            reported_name: server.session().reported_name.clone(),
+            cancel_key: server.cancel_key().into(),
+            scanner: server.session().scanner.clone(),
+            fate: server.session().fate,
+            collected: server.session().collected.as_slice().into(),
             times: (born.0, since.0),
             is_obsolete: self.pools.is_obsolete(key),
-            is_asked_in_advance: matches!(server.session.phase, LoanPhase::Foreseeing(_)),
+            is_asked_in_advance: matches!(server.session().phase, LoanPhase::Foreseeing(_)),
         })
     }
 

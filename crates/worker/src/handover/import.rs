@@ -28,7 +28,7 @@ use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::Greeting;
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::held::{Held, Skips};
-use crate::data::server::Server;
+use crate::data::server::{Resumed, Server};
 use crate::handover::parcel::{
     Imports, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
         // Nor does it apply if `session_state` has changed, since the state of those sessions is unknown.
         let welcome = welcome.filter(|_| place.follows == packed.follows);
         let (database, user) = (place.database as usize, place.user);
-        let function_catalog = &mut self.registry.databases[database].function_catalog;
+        let function_catalog = &mut self.registry.database_at_mut(database as u32).function_catalog;
         function_catalog.custom.mention(user, packed.custom.iter().map(String::as_str), self.hands.now);
         if packed.is_custom_incomplete {
             function_catalog.custom.miss_some(user, self.hands.now);
@@ -144,8 +144,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn arrive_pair(&mut self, mut pair: Pair, sockets: Vec<I::Socket>, imported_statements: &mut ImportedStatements) {
-        pair.note_torn_answer();
+    fn arrive_pair(&mut self, pair: Pair, sockets: Vec<I::Socket>, imported_statements: &mut ImportedStatements) {
+        let pair = pair.with_torn_answer_noted();
         let mut sockets = sockets.into_iter();
         let client = pair.client.and_then(|packed| Some((packed, sockets.next()?)));
         let server = pair.server.and_then(|packed| Some((packed, sockets.next()?)));
@@ -247,18 +247,18 @@ impl<I: Io> Worker<I> {
         let key_name = cancel_key.name();
         let nowhere = Key::NOWHERE;
         let mut ready = Ready::new(pool.unwrap_or(nowhere), ClientSession::new(user, vars), cancel_key);
-        ready.session.overrides = shared(packed.overrides);
-        ready.session.initial_overrides = shared(packed.given);
+        ready.session_mut().overrides = shared(packed.overrides);
+        ready.session_mut().initial_overrides = shared(packed.given);
         // Which custom settings the session has mentioned is not known, so all are assumed.
-        ready.session.placeholders = u64::MAX;
+        ready.session_mut().placeholders = u64::MAX;
         if let Some(began) = began {
-            ready.session.initial_vars = began;
+            ready.session_mut().initial_vars = began;
         }
-        ready.session.scanner = packed.scanner;
+        ready.session_mut().scanner = packed.scanner;
         // Only the other process has read what the session has prepared and what state it has on its server.
         if pool.and_then(|pool| self.registry.pool(pool)).is_some_and(|place| place.follows) {
-            ready.session.begin_unread();
-            if let Some(session_effects) = &mut ready.session.session_effects {
+            ready.session_mut().begin_unread();
+            if let Some(session_effects) = &mut ready.session_mut().session_effects {
                 session_effects.unlistens = packed.unlistens;
                 let pin = |(hold, since, statement)| Pin { hold, since: Time(since), statement };
                 session_effects.comes_keeping(packed.pins.into_iter().map(pin).collect());
@@ -267,32 +267,32 @@ impl<I: Io> Worker<I> {
         let place = pool.and_then(|pool| self.registry.pool(pool));
         let is_routed = place.is_some_and(|place| place.read_routing != ReadRouting::Off);
         ready.route_reads(is_routed, Some(self.hands.now));
-        ready.session.fate = packed.fate;
-        ready.is_notified = packed.is_notified;
-        ready.skips = packed.skips;
-        if ready.skips != Skips::Nothing {
+        ready.session_mut().fate = packed.fate;
+        ready.note_notified(packed.is_notified);
+        ready.skips_from_now(packed.skips);
+        if packed.skips != Skips::Nothing {
             self.limits.note_skips();
         }
-        ready.is_answer_torn = packed.is_answer_torn;
+        ready.tears_answer(packed.is_answer_torn);
         if comes_with_request(!packed.held.0.is_empty()) {
             let mut held = Held::default();
             held.push(packed.held.0.into());
-            ready.held = Some(Box::new(held));
+            *ready.held_mut() = Some(Box::new(held));
         }
         let mut is_whole = true;
         if let Some(names) = packed.names {
-            ready.session.names = self
-                .unpacked(imported_statements, &ready.session.account, |from| Names::unpack(names, from))
+            ready.session_mut().names = self
+                .unpacked(imported_statements, &ready.session().account, |from| Names::unpack(names, from))
                 .map(Box::new);
-            is_whole &= ready.session.names.is_some();
+            is_whole &= ready.session().names.is_some();
         }
-        let (vars, account) = (&ready.session.vars, &ready.session.account);
-        ready.session.unnamed = Unnamed::unpack(packed.unnamed, vars, account, &mut self.statement_registry);
+        let (vars, account) = (&ready.session().vars, &ready.session().account);
+        ready.session_mut().unnamed = Unnamed::unpack(packed.unnamed, vars, account, &mut self.statement_registry);
         if let Some((bytes, body_bytes)) = packed.collected {
-            let charge = self.statement_registry.charge(&ready.session.account, bytes.0.len());
-            ready.session.collected =
+            let charge = self.statement_registry.charge(&ready.session().account, bytes.0.len());
+            ready.session_mut().collected =
                 charge.ok().map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
-            is_whole &= ready.session.collected.is_some();
+            is_whole &= ready.session().collected.is_some();
         }
         let key = self.take_client(socket, from, id, since, ClientStage::Ready(ready))?;
         if let Some(client) = self.clients.get_mut(key) {
@@ -331,14 +331,14 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.registry.pool(pool) else { return };
         let database = place.database;
         let user = match self.clients.get(key).map(|client| &client.stage) {
-            Some(ClientStage::Ready(ready)) => ready.session.user,
+            Some(ClientStage::Ready(ready)) => ready.session().user,
             Some(ClientStage::Login(login)) => {
                 let name = login.request().user.clone();
                 self.registry.user(&name, &self.hands.active.settings)
             }
             _ => return,
         };
-        self.registry.databases[database as usize].unused_since = None;
+        self.registry.database_at_mut(database).unused_since = None;
         self.count_as(key, database, user);
     }
 
@@ -379,47 +379,49 @@ impl<I: Io> Worker<I> {
             }
         };
         let mut server = Server::new(conn, packed.id, pool, database, vars, Time(packed.since));
-        let entry = self.registry.databases[database as usize].entry.clone();
-        server.host = DialedHost::arrived(&packed.host, &address, entry.as_ref().map_or(0, |entry| entry.port));
-        server.address = Some(address);
+        let entry = self.registry.database_at(database).entry.clone();
+        server.is_dialed_at(DialedHost::arrived(&packed.host, &address, entry.as_ref().map_or(0, |entry| entry.port)));
+        server.dials(address);
         server.serves_reads(self.registry.pool(pool).is_some_and(|place| place.home.is_some()));
         if let Some(place) = entry.and_then(|entry| entry.place_of(|host, port| server.is_at(host, port))) {
-            server.host.stands_at(place);
+            server.host_mut().stands_at(place);
         }
-        server.session.exchange = packed.exchange;
+        server.session_mut().exchange = packed.exchange;
         // It is not known whether its open transaction or an unanswered request has created functions.
-        server.session.makes_functions = !server.session.exchange.may_end();
-        server.session.server_statements = own_statements(server_statements);
+        server.session_mut().makes_functions = !server.session().exchange.may_end();
+        server.session_mut().server_statements = own_statements(server_statements);
         if let Some(began) = began {
-            server.session.initial_vars = began;
+            server.session_mut().initial_vars = began;
         }
         for place in packed.set_parameters.iter().filter_map(|name| self.hands.active.tracked.startup_place(name)) {
-            server.session.set_parameters.list(place, true);
+            server.session_mut().set_parameters.list(place, true);
         }
-        server.session.overrides = shared(packed.overrides);
-        server.session.sequence_owner = SequenceOwner::Several;
-        server.session.placeholders = u64::MAX;
-        server.session.setting_statements = packed.told_by;
-        server.cancel_key = packed.cancel_key.0.into();
-        server.session.scanner = packed.scanner;
-        server.session.fate = packed.fate;
-        server.session.collected = packed.collected.0;
-        (server.last_received, server.answered, server.request_time) =
-            (Time(packed.heard), Time(packed.heard), Time(packed.asked));
-        (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
-        server.query_number = packed.query_number;
-        server.session.reported_name = packed.reported_name;
-        server.session.is_applied_along = true;
-        let is_along = server.session.exchange.has_ours_along();
+        server.session_mut().overrides = shared(packed.overrides);
+        server.session_mut().sequence_owner = SequenceOwner::Several;
+        server.session_mut().placeholders = u64::MAX;
+        server.session_mut().setting_statements = packed.told_by;
+        server.session_mut().scanner = packed.scanner;
+        server.session_mut().fate = packed.fate;
+        server.session_mut().collected = packed.collected.0;
+        server.resumes(Resumed {
+            cancel_key: packed.cancel_key.0.into(),
+            last_received: Time(packed.heard),
+            request_time: Time(packed.asked),
+            query_since: packed.query_since.map(Time),
+            xact_since: packed.xact_since.map(Time),
+            query_number: packed.query_number,
+        });
+        server.session_mut().reported_name = packed.reported_name;
+        server.session_mut().is_applied_along = true;
+        let is_along = server.session().exchange.has_ours_along();
         match client {
             Some(client) => server.lends(client, if is_along { LoanPhase::ApplyingAlong } else { LoanPhase::Running }),
             None => server.comes_to_rest(),
         }
-        let (pool, xact_since) = (server.pool, server.xact_since);
-        let exchange = &server.session.exchange;
+        let (pool, xact_since) = (server.pool(), server.xact_since());
+        let exchange = &server.session().exchange;
         let awaits_client = exchange.owes_client_nothing() || exchange.is_copying_in();
         let phase = if awaits_client { Phase::Thinking } else { Phase::FirstByte };
-        server.is_counted = true;
         self.servers.insert(key, server);
         if let Some(place) = self.registry.pool_mut(pool) {
             place.measured.opens(Opened::Restart);
@@ -427,12 +429,12 @@ impl<I: Io> Worker<I> {
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) =
             client.and_then(|client| self.clients.get_mut(client))
         {
-            ready.link = Link::Loan(key);
+            ready.takes(Link::Loan(key));
             ready.goes_on_reading(pool);
             // The server will send the rest of the answer.
-            ready.is_answer_torn = false;
+            ready.tears_answer(false);
             if let Some(since) = xact_since {
-                ready.meter.division.enter(since, phase);
+                ready.meter_mut().division.enter(since, phase);
             }
         }
         if let Some(client) = client.filter(|_| packed.is_asked_in_advance) {

@@ -312,7 +312,8 @@ impl PackedClient {
 impl Pair {
     /// Notes that the client reads a message that its server has sent only in part, in case the server turns out to be
     /// of no use.
-    pub(crate) fn note_torn_answer(&mut self) {
+    #[must_use]
+    pub(crate) fn with_torn_answer_noted(mut self) -> Self {
         let is_torn = self
             .server
             .as_ref()
@@ -320,6 +321,7 @@ impl Pair {
         if let Some(PackedClient { stage: PackedStage::Ready(ready), .. }) = &mut self.client {
             ready.is_answer_torn |= is_torn;
         }
+        self
     }
 
     /// The number of its sockets.

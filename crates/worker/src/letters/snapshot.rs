@@ -434,9 +434,8 @@ pub struct Totals {
     pub turn_time_max: u64,
 }
 
-impl Totals {
-    /// Adds counts of prepared statements.
-    pub(crate) fn add_statements(&mut self, tally: Tally) {
+impl std::ops::AddAssign<Tally> for Totals {
+    fn add_assign(&mut self, tally: Tally) {
         self.client_parse_count += tally.client_parses;
         self.server_parse_count += tally.server_parses;
         self.bind_count += tally.binds;

@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
         self.limit_unauthenticated();
         self.limits.lending.limit(&self.hands);
         self.statement_registry.limit_clients(self.hands.active.settings.max_client_memory as usize);
-        (self.registry.has_idle_timeouts, self.registry.has_loan_timeouts) = (false, false);
+        self.registry.forget_timeouts();
         let active = self.hands.active.clone();
         let users: Vec<u32> = self.registry.users().map(|(number, _)| number).collect();
         for number in users {
@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
         for pool in self.registry.pool_keys() {
             let Some(place) = self.registry.pool(pool) else { continue };
             let (database, user) = (place.database, place.user_name.clone());
-            let Some(entry) = self.registry.databases[database as usize].entry.clone() else { continue };
+            let Some(entry) = self.registry.database_at(database).entry.clone() else { continue };
             let limit = active.settings.max_db_connections(&entry).unwrap_or(0);
             let line = self.registry.line_number(database, &active.settings);
             self.pools.set_database_limit(line, limit);
@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
         let is_kept = |server: &Server| server.client().is_some_and(|client| self.is_marked(client));
         let kept: Vec<_> = self.servers.iter().filter(|(_, server)| is_kept(server)).map(|(key, _)| key).collect();
         kept.into_iter().for_each(|key| self.arm_server(key));
-        if self.registry.has_idle_timeouts {
+        if self.registry.has_idle_timeouts() {
             for key in self.clients.keys() {
                 self.arm_client(key);
             }
@@ -84,13 +84,14 @@ impl<I: Io> Worker<I> {
             if let ClientStage::Ready(ready) = &mut client.stage
                 && ready.home() == pool
             {
-                let session_effects = ready.session.session_effects.as_ref();
+                let session_effects = ready.session().session_effects.as_ref();
                 let holds = session_effects.is_some_and(|session_effects| session_effects.kept_since().is_some());
                 if holds && !keeps && !client.is_own {
                     holders.push(key);
                 }
-                ready.session.overrides.clone_from(&ready.session.initial_overrides);
-                ready.session.begin_unread();
+                let session = ready.session_mut();
+                session.overrides.clone_from(&session.initial_overrides);
+                session.begin_unread();
             }
         }
         // The pins of these sessions would no longer be known: an error is better than an advisory lock that vanishes

@@ -19,12 +19,12 @@ impl<I: Io> Worker<I> {
     ) -> bool {
         let (of_client, of_database) =
             (self.hands.active.settings.max_client_channels, self.hands.active.settings.max_db_channels);
-        let known = self.registry.databases[database as usize].listening.channels();
+        let known = self.registry.database_at(database).listening.channels();
         let has =
-            |name: &str| ready.session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has(name));
+            |name: &str| ready.session().subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has(name));
         let news: Vec<&str> = channels.filter(|name| !has(name)).collect();
-        let all =
-            news.len() + ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count());
+        let all = news.len()
+            + ready.session().subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count());
         let unknown = news.iter().filter(|name| !known.contains_key(**name)).count();
         let is_within = |count: usize, limit: u32| limit == 0 || count <= limit as usize;
         // A limit that has been lowered does not make a client keep its server while it listens to no new channel.

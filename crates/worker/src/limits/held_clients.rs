@@ -91,12 +91,13 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn charge_hold(&mut self, key: Key) {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
-        let Some(ready) = client.ready().filter(|ready| ready.link.waits_since().is_some()) else { return };
-        let Some(place) = self.registry.pool(ready.pool).filter(|place| place.paused == Some(CloseReason::Held)) else {
+        let Some(ready) = client.ready().filter(|ready| ready.link().waits_since().is_some()) else { return };
+        let Some(place) = self.registry.pool(ready.pool()).filter(|place| place.paused == Some(CloseReason::Held))
+        else {
             return;
         };
-        let (pool, database) = (ready.pool, place.database);
-        let bytes = ready.held.as_ref().map_or(0, |held| held.len());
+        let (pool, database) = (ready.pool(), place.database);
+        let bytes = ready.held().map_or(0, |held| held.len());
         let cluster = self.registry.entry_of(pool).and_then(|entry| entry.cluster.as_ref());
         let Some(cluster) = cluster.and_then(|name| self.hands.active.settings.clusters.get(name)) else { return };
         let most = Most { clients: cluster.hold_clients_max, bytes: cluster.hold_bytes_max };

@@ -17,7 +17,7 @@ impl<I: Io> Worker<I> {
     /// Returns why a client may not keep its server, if it may not.
     pub(crate) fn refuses_pins(&self, server: ServerKey, client: ClientKey) -> Option<Fault> {
         let ready = self.clients.ready_unless_own(client)?;
-        let (pins, pool) = (ready.session.session_effects.as_ref()?.pins(), self.servers.get(server)?.pool);
+        let (pins, pool) = (ready.session().session_effects.as_ref()?.pins(), self.servers.get(server)?.pool());
         let rules = &self.registry.pool(pool)?.pin_rules;
         let refused = pins.kinds().find(|kind| rules.policy(*kind) == Policy::Reject);
         if let Some(kind) = refused {
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
         let limit = rules.servers_max.filter(|_| is_new)?;
         // Starts from the servers, because a pool may have thousands of times as many clients.
         let is_kept = |client: &&Client| !client.is_own && client.ready().is_some_and(Ready::has_pins);
-        let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
+        let lent = self.servers.iter().filter(|(_, server)| server.pool() == pool);
         let lent = lent.filter_map(|(_, server)| self.clients.get(server.client()?));
         let kept = lent.filter(is_kept).count();
         let is_over = kept > limit as usize;
@@ -48,11 +48,11 @@ impl<I: Io> Worker<I> {
         self.trace_pins(client);
         let listens_for_all = self.listens_for_all(server, client);
         let Some(ready) = self.clients.ready_unless_own(client) else { return };
-        let (Some(session_effects), Some(server)) = (&ready.session.session_effects, self.servers.get(server)) else {
+        let (Some(session_effects), Some(server)) = (&ready.session().session_effects, self.servers.get(server)) else {
             return;
         };
-        let Some(rules) = self.registry.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
-        let function_catalog = &mut self.registry.databases[server.database as usize].function_catalog;
+        let Some(rules) = self.registry.pool(server.pool()).map(|place| place.pin_rules.clone()) else { return };
+        let function_catalog = &mut self.registry.database_at_mut(server.database()).function_catalog;
         let (mut texts, mut notices) = (Vec::new(), Vec::new());
         let is_passing = |kind: Kind| kind == Kind::Channel && listens_for_all;
         session_effects

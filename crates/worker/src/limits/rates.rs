@@ -17,7 +17,7 @@ use wire::{frontend, write};
 
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoginWait;
-use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::data::held::Skips;
 use crate::limits::rate_limits::Comes;
 use crate::observe::spans::SpanError;
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
     /// must be seen. In session pooling one loan serves all transactions.
     pub(crate) fn goes_one_by_one(&self, key: Key) -> bool {
         let Some(ready) = self.clients.ready(key) else { return false };
-        let is_shared = self.registry.pool(ready.pool).is_some_and(|place| place.mode != Mode::Session);
+        let is_shared = self.registry.pool(ready.pool()).is_some_and(|place| place.mode != Mode::Session);
         is_shared && self.is_rated(key)
     }
 
@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn is_rated(&self, key: Key) -> bool {
         let Some(ready) = self.clients.ready_unless_own(key) else { return false };
         let rules = self.hands.active.settings.rate_limits.values();
-        ready.replication.is_none()
+        ready.replication().is_none()
             && self.subject(key).is_some_and(|subject| {
                 rules.into_iter().any(|rule| rule.stage() == RateStage::Begins && rule.only.is_about(&subject))
             })
@@ -122,10 +122,10 @@ impl<I: Io> Worker<I> {
         self.arm_rates();
         let Some(client) = self.clients.get_mut(key) else { return };
         match &mut client.stage {
-            ClientStage::Ready(Ready { link: Link::Delayed(_), .. }) => {}
+            ClientStage::Ready(ready) if matches!(ready.link(), Link::Delayed(_)) => {}
             ClientStage::Ready(ready) => {
-                (ready.link, ready.is_notified) = (Link::Delayed(self.hands.now), false);
-                ready.meter.division.enter(self.hands.now, Phase::Waiting);
+                ready.is_delayed(self.hands.now);
+                ready.meter_mut().division.enter(self.hands.now, Phase::Waiting);
                 self.arm_client(key);
                 self.trace(key, |_, _| Some(What::Delayed));
                 if self.spans.is_on() {
@@ -150,11 +150,12 @@ impl<I: Io> Worker<I> {
             return;
         };
         self.limits.rating.has_rejected = true;
-        ready.link = Link::None;
-        ready.skips = match ready.next_header() {
+        ready.takes(Link::None);
+        let skips = match ready.next_header() {
             Some((frontend::QUERY | frontend::FUNCTION_CALL | frontend::SYNC, _)) => Skips::Message,
             _ => Skips::UpToSync,
         };
+        ready.skips_from_now(skips);
         let mut out = Vec::new();
         let fault = Fault::TransactionRateExceeded { rule, limit: limit(&shortage.rule), millis };
         fault.write_and_go_on(&mut out);
@@ -167,7 +168,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
             return;
         };
-        (ready.skips, ready.session.fate, *answered) = (Skips::Nothing, RequestFate::Forward, self.hands.now);
+        ready.skips_from_now(Skips::Nothing);
+        (ready.session_mut().fate, *answered) = (RequestFate::Forward, self.hands.now);
         let mut out = Vec::new();
         write::ready_for_query(&mut out, TxStatus::Idle);
         self.hands.io.send(*conn, out.into());

@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
         let client = self.clients.get(key).filter(|client| !client.is_own && !client.slots.has_user_slot)?;
         match &client.stage {
             ClientStage::Ready(ready) => {
-                let user = self.registry.users[ready.session.user as usize].name.clone();
+                let user = self.registry.user_at(ready.session().user).name.clone();
                 Some((user, self.registry.pool(ready.home())?.database_name.clone()))
             }
             ClientStage::Login(login) => {
@@ -71,8 +71,7 @@ impl<I: Io> Worker<I> {
 
     /// Tells the pools whether this user's servers are limited, so that its dials have to be asked for.
     pub(crate) fn limit_user(&mut self, number: u32) {
-        let is_limited =
-            self.hands.active.settings.max_user_connections(&self.registry.users[number as usize].name).is_some();
+        let is_limited = self.hands.active.settings.max_user_connections(&self.registry.user_at(number).name).is_some();
         self.pools.set_user_limit(number, is_limited);
     }
 
@@ -105,7 +104,7 @@ impl<I: Io> Worker<I> {
 
     /// Counts a client among those of its database and user; `room_in` was asked before.
     pub(crate) fn count_for_database(&mut self, key: Key, database: u32) {
-        self.registry.databases[database as usize].unused_since = None;
+        self.registry.database_at_mut(database).unused_since = None;
         self.count_in(key, database);
     }
 
@@ -115,7 +114,7 @@ impl<I: Io> Worker<I> {
     /// The database has as many clients as it may have.
     pub(crate) fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
         match self.hands.active.settings.max_db_client_connections(entry) {
-            Some(limit) if is_full(self.registry.databases[database as usize].clients, limit) => {
+            Some(limit) if is_full(self.registry.database_at(database).clients, limit) => {
                 Err(Fault::DatabaseClientsFull { limit })
             }
             _ => Ok(()),
@@ -129,7 +128,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn seat_at_console(&mut self, key: Key, right: Right) -> Result<(), Fault> {
         let limit = self.hands.active.settings.max_db_client_connections;
         let database = self.registry.database(&CONSOLE.into(), None);
-        let place = &mut self.registry.databases[database as usize];
+        let place = self.registry.database_at_mut(database);
         if right != Right::Admin && limit > 0 && place.clients >= limit {
             return Err(Fault::DatabaseClientsFull { limit });
         }
@@ -145,8 +144,8 @@ impl<I: Io> Worker<I> {
 
     /// Counts a client among those of this database and this user.
     pub(crate) fn count_as(&mut self, key: Key, database: u32, user: u32) {
-        self.registry.databases[database as usize].clients += 1;
-        self.registry.users[user as usize].clients += 1;
+        self.registry.database_at_mut(database).clients += 1;
+        self.registry.user_at_mut(user).clients += 1;
         if let Some(client) = self.clients.get_mut(key) {
             client.slots.counted = Some((database, user));
         }
@@ -156,13 +155,13 @@ impl<I: Io> Worker<I> {
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
         self.hands.posts.unauthenticated.give_back(&client.peer, client.slots.unauthenticated);
         if let Some((database, user)) = client.slots.counted {
-            self.registry.databases[database as usize].clients -= 1;
-            self.registry.users[user as usize].clients -= 1;
+            self.registry.database_at_mut(database).clients -= 1;
+            self.registry.user_at_mut(user).clients -= 1;
         }
         if client.slots.has_user_slot {
             let name = match &client.stage {
                 ClientStage::Login(login) => login.request().user.clone(),
-                ClientStage::Ready(ready) => self.registry.users[ready.session.user as usize].name.clone(),
+                ClientStage::Ready(ready) => self.registry.user_at(ready.session().user).name.clone(),
                 ClientStage::Console(console) => Arc::from(console.user()),
                 ClientStage::Greeting(_) | ClientStage::Cancelling(_) => return,
             };
@@ -199,7 +198,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn servers_key(&self, user: u32) -> LedgerKey {
-        LedgerKey::UserServers(self.registry.users[user as usize].name.clone())
+        LedgerKey::UserServers(self.registry.user_at(user).name.clone())
     }
 
     /// Handles an answer of the ledger.

@@ -16,7 +16,7 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     pub(crate) fn sweep(&mut self) {
-        self.registry.is_sweep_armed = false;
+        self.registry.arms_sweep(false);
         self.sweep_pools();
         let is_more = self.sweep_databases();
         self.arm_sweep_in(if is_more { NEXT_AFTER } else { SWEEP_PERIOD });
@@ -25,18 +25,18 @@ impl<I: Io> Worker<I> {
     /// Forgets databases made from `*`: those unused for `autodb_idle_timeout`, those that do not exist after
     /// `server_login_retry`, and unused ones while there are too many. Returns whether more are left to forget.
     fn sweep_databases(&mut self) -> bool {
-        let databases = self.registry.databases.iter();
-        let mut excess = databases.filter(|place| place.is_automatic()).count().saturating_sub(AUTOMATIC_MAX);
+        let databases = self.registry.databases();
+        let mut excess = databases.filter(|(_, place)| place.is_automatic()).count().saturating_sub(AUTOMATIC_MAX);
         let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.registry.pool(pool)?.database));
         let mut used: BTreeSet<u32> =
-            of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
+            of_clients.chain(self.servers.iter().map(|(_, server)| server.database())).collect();
         // What is derived from a line counts under its number.
         let lines = |number: &u32| self.registry.known_database(self.registry.line_name(*number));
         used.extend(used.iter().filter_map(lines).collect::<Vec<_>>());
         let (idle_limit, retry) =
             (self.hands.active.settings.autodb_idle_timeout, self.hands.active.settings.server_login_retry);
         let mut forgotten = Vec::new();
-        for (place, number) in self.registry.databases.iter_mut().zip(0_u32..) {
+        for (number, place) in self.registry.databases_mut() {
             if !place.is_automatic() {
                 continue;
             }
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         }
         let is_more = forgotten.len() > FORGOTTEN_MAX;
         for &number in forgotten.iter().take(FORGOTTEN_MAX) {
-            let name = &self.registry.databases[number as usize].name;
+            let name = &self.registry.database_at(number).name;
             self.hands.log.add(
                 Level::Log,
                 format_args!("dropping database '{name}' as it does not exist anymore or inactive auto-database"),
@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
     /// Forgets pools that have had no clients and servers for `pool_idle_timeout`, except those with `min_pool_size`.
     fn sweep_pools(&mut self) {
         let Some(limit) = self.hands.active.settings.pool_idle_timeout else { return };
-        let of_servers = self.servers.iter().map(|(_, server)| server.pool);
+        let of_servers = self.servers.iter().map(|(_, server)| server.pool());
         let used: BTreeSet<_> = self.pools_of_clients().chain(of_servers).collect();
         for pool in self.registry.pool_keys() {
             let has_minimum = self.pools.limits(pool).is_some_and(|limits| limits.servers_min > 0);

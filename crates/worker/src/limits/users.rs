@@ -1,7 +1,7 @@
 //! Forgets users that are no longer needed.
 //!
 //! Always true: a user's number is reused only when a search finds nothing that refers to it; at most twice as many
-//! users are known as are in use, and [`SPARE_USERS`]. The cost of a search is proportional to the users added since
+//! users are known as are in use, and some to spare. The cost of a search is proportional to the users added since
 //! the last one.
 //! Not here: the table of users (`registry`).
 
@@ -16,7 +16,7 @@ impl<I: Io> Worker<I> {
     /// The number of a user, before anything else refers to it. A new user makes the unused ones be forgotten first,
     /// when there are many.
     pub(crate) fn user(&mut self, name: &str) -> u32 {
-        if self.registry.known_user(name).is_none() && self.registry.users_known() >= self.registry.users_known_max {
+        if self.registry.known_user(name).is_none() && self.registry.are_users_many() {
             self.forget_unused_users();
         }
         self.registry.user(name, &self.hands.active.settings)
@@ -26,7 +26,6 @@ impl<I: Io> Worker<I> {
         let used = self.used_users();
         let pools = &mut self.pools;
         self.registry.forget_users(|number| !used.contains(&number) && pools.forget_user(number));
-        self.registry.users_known_max = 2 * self.registry.users_known() + SPARE_USERS;
     }
 
     fn used_users(&self) -> BTreeSet<u32> {
@@ -36,7 +35,7 @@ impl<I: Io> Worker<I> {
             used.extend(client.slots.counted.map(|(_, user)| user));
             match &client.stage {
                 // Our own connections are not counted in `slots`.
-                ClientStage::Ready(ready) => used.extend([ready.session.user]),
+                ClientStage::Ready(ready) => used.extend([ready.session().user]),
                 ClientStage::Login(login) => used.extend(login.hashed_user()),
                 ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
             }
@@ -44,6 +43,3 @@ impl<I: Io> Worker<I> {
         used
     }
 }
-
-/// This many users are known before unused ones are searched for.
-const SPARE_USERS: usize = 1000;

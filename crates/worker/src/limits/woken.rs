@@ -9,7 +9,7 @@ use pool::{Admission, RateStage, Relief, Ticket};
 use reactor::{Io, Level};
 
 use crate::admission::applicant::LoginWait;
-use crate::data::client::{ClientStage, Link, Ready};
+use crate::data::client::{ClientStage, Link};
 use crate::limits::rate_limits::Comes;
 use crate::worker::Worker;
 
@@ -24,7 +24,7 @@ impl<I: Io> Worker<I> {
             Some(Admission::Delayed(shortage) | Admission::Rejected(shortage)) => {
                 self.delay(key, &shortage, Comes::Anew);
                 if let Some(ready) = self.clients.ready_mut(key) {
-                    ready.link = Link::Delayed(since);
+                    ready.takes(Link::Delayed(since));
                 }
             }
         }
@@ -62,8 +62,8 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let comes = Comes::Again(ticket);
         match &client.stage {
-            ClientStage::Ready(Ready { link: Link::Delayed(since), .. }) => {
-                let since = *since;
+            ClientStage::Ready(ready) => {
+                let Link::Delayed(since) = ready.link() else { return };
                 if !self.is_rated(key) || self.is_admitted(key, RateStage::Begins, comes) {
                     self.want_again(key, since);
                 } else {
@@ -85,8 +85,7 @@ impl<I: Io> Worker<I> {
                     self.come_in(key, keys);
                 }
             }
-            ClientStage::Ready(_) | ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {
-            }
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
         }
     }
 
@@ -94,7 +93,7 @@ impl<I: Io> Worker<I> {
     fn resume_if_free(&mut self, key: Key) {
         let is_behind = self.is_behind(key);
         let Some(ready) = self.clients.ready(key) else { return };
-        if ready.link == Link::None && !is_behind {
+        if ready.link() == Link::None && !is_behind {
             self.resume_client(key);
             self.arm_client(key);
         }

@@ -20,21 +20,21 @@ impl<I: Io> Worker<I> {
         if !self.is_client_behind(key) {
             return;
         }
-        let listening = &mut self.registry.databases[database as usize].listening;
+        let listening = &mut self.registry.database_at_mut(database).listening;
         let Some(until) = listening.patience.falls_behind(key, self.hands.now) else { return };
         self.notify.alarms.rows.push_back((until, database));
         self.hands.io.tell_when_drained(conn);
         if let Some(server) = self.server_for_all(database)
             && let Some(server) = self.servers.get_mut(server)
-            && !std::mem::replace(&mut server.is_paused, true)
+            && server.pauses()
         {
-            self.hands.io.pause(server.conn);
+            self.hands.io.pause(server.conn());
         }
     }
 
     /// A client has read what was queued for it at some time. It may still be behind with what came later.
     pub(crate) fn slow_client_drained(&mut self, database: u32, key: ClientKey) {
-        if !self.registry.databases[database as usize].listening.patience.is_behind(&key) {
+        if !self.registry.database_at(database).listening.patience.is_behind(&key) {
             return;
         }
         match self.clients.get(key).map(|client| client.conn).filter(|_| self.is_client_behind(key)) {
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
 
     /// A client has caught up, or goes.
     pub(crate) fn end_wait_for_client(&mut self, database: u32, key: ClientKey) {
-        if self.registry.databases[database as usize].listening.patience.keeps_up(&key) {
+        if self.registry.database_at_mut(database).listening.patience.keeps_up(&key) {
             self.go_on_telling(database);
         }
     }
@@ -67,14 +67,13 @@ impl<I: Io> Worker<I> {
             due.insert(database);
         }
         for database in due {
-            let Some(place) = self.registry.databases.get_mut(database as usize) else { continue };
-            place.listening.patience.tick(self.hands.now);
+            self.registry.database_at_mut(database).listening.patience.tick(self.hands.now);
             self.go_on_telling(database);
         }
     }
 
     fn go_on_telling(&mut self, database: u32) {
-        if !self.registry.databases[database as usize].listening.patience.is_waiting()
+        if !self.registry.database_at(database).listening.patience.is_waiting()
             && let Some(server) = self.server_for_all(database)
         {
             self.resume_server(server);

@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a server's next message may be handled in a later turn, once this turn has done its share.
     pub(crate) fn is_for_later(&self, key: ServerKey) -> bool {
-        self.tells_all(key) && self.servers.get(key).is_some_and(|server| server.session.scanner.is_between())
+        self.tells_all(key) && self.servers.get(key).is_some_and(|server| server.session().scanner.is_between())
     }
 
     /// Keeps a server's new bytes behind those already kept.
@@ -40,10 +40,10 @@ impl<I: Io> Worker<I> {
 
     fn later_of(&mut self, key: ServerKey) -> Option<&mut VecDeque<Chunk>> {
         let server = self.servers.get_mut(key)?;
-        if server.later.is_none() {
-            self.hands.io.pause(server.conn);
+        if server.later().is_none() {
+            self.hands.io.pause(server.conn());
             self.notify.backlog.add(Broadcast::HandleKept { server: key });
         }
-        Some(server.later.get_or_insert_default())
+        Some(server.later().get_or_insert_default())
     }
 }

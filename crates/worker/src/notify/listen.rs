@@ -28,10 +28,12 @@ impl<I: Io> Worker<I> {
     /// `UNLISTEN` now.
     pub(crate) fn move_channels(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get(server_key) else { return false };
-        let number = server.database;
+        let number = server.database();
         let is_shared = self.listens_for_all(server_key, client_key);
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };
-        let Some(session_effects) = ready.session.session_effects.as_mut().filter(|_| is_shared) else { return false };
+        let Some(session_effects) = ready.session_mut().session_effects.as_mut().filter(|_| is_shared) else {
+            return false;
+        };
         // The channel of the marks is our own.
         let channels: Vec<Box<str>> = session_effects.channels().filter(|name| *name != MARKS).map(Box::from).collect();
         if channels.is_empty() {
@@ -43,13 +45,13 @@ impl<I: Io> Worker<I> {
             return is_left_over;
         }
         let names = || channels.iter().map(|name| &**name);
-        let losses = self.registry.databases[number as usize].listening.losses;
-        let news = ready.session.subscriptions(losses).listens(names());
+        let losses = self.registry.database_at(number).listening.losses;
+        let news = ready.session_mut().subscriptions(losses).listens(names());
         for channel in news {
             self.subscribe(client_key, number, channel);
         }
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };
-        if !ready.session.subscriptions(losses).may_move(names()) {
+        if !ready.session_mut().subscriptions(losses).may_move(names()) {
             return self.give_to_listener(server_key, client_key);
         }
         self.mark(server_key, client_key);
@@ -63,13 +65,13 @@ impl<I: Io> Worker<I> {
         let number = u64::from_be_bytes(number);
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
-        if server.session.cancels_sent > 0 || !server.session.exchange.is_proven() {
+        if server.session().cancels_sent > 0 || !server.session().exchange.is_proven() {
             // A cancel request under way would hit the mark, or it is not certain which answer belongs to which request.
             self.arm_server(server_key);
             return;
         }
-        let listening = &mut self.registry.databases[server.database as usize].listening;
-        ready.session.subscriptions(listening.losses).sends_mark(number);
+        let listening = &mut self.registry.database_at_mut(server.database()).listening;
+        ready.session_mut().subscriptions(listening.losses).sends_mark(number);
         listening.marks.add(number, client_key);
         self.ask(server_key, Probe::of_mark(number));
         self.arm_server(server_key);
@@ -79,11 +81,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, probe: Probe) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(ready) = self.clients.ready_mut(client_key) else { return };
-        let place = &mut self.registry.databases[server.database as usize];
-        let subscriptions = ready.session.subscriptions(place.listening.losses);
+        let place = self.registry.database_at_mut(server.database());
+        let subscriptions = ready.session_mut().subscriptions(place.listening.losses);
         let number = probe.mark();
         if probe.end().is_some() && subscriptions.may_leave() {
-            if let Some(session_effects) = &mut ready.session.session_effects {
+            if let Some(session_effects) = &mut ready.session_mut().session_effects {
                 session_effects.wants_to_leave();
             }
             self.probe_session(server_key, client_key, true);
@@ -109,8 +111,8 @@ impl<I: Io> Worker<I> {
         let database = self.registry.pool(ready.home()).map(|place| place.database);
         let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
         ready
-            .session
-            .subscriptions(self.registry.databases[database as usize].listening.losses)
+            .session_mut()
+            .subscriptions(self.registry.database_at(database).listening.losses)
             .comes_with(channels.iter().cloned());
         for channel in channels {
             self.subscribe(client, database, channel);
@@ -125,30 +127,29 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.registry.pool(ready.home()) else { return false };
         let database = place.database as usize;
         // Databases without a listener end here.
-        if self.registry.databases[database].listening.session.is_none() || !place.follows {
+        if self.registry.database_at(database as u32).listening.session.is_none() || !place.follows {
             return false;
         }
         let is_known =
-            ready.session.session_effects.as_ref().is_none_or(|session_effects| !session_effects.unlistens.is_any());
+            ready.session().session_effects.as_ref().is_none_or(|session_effects| !session_effects.unlistens.is_any());
         let first = ready
-            .held
-            .as_ref()
-            .filter(|_| ready.session.scanner.torn_header().is_empty() && is_known)
+            .held()
+            .filter(|_| ready.session().scanner.torn_header().is_empty() && is_known)
             .and_then(|held| held.first());
         let message = first.and_then(|bytes| bytes.get(..1 + length as usize));
         let Some((&frontend::QUERY, message)) = message.and_then(<[u8]>::split_first) else { return false };
         let Some((0, text)) = message.get(HEADER_BYTES - 1..).and_then(<[u8]>::split_last) else { return false };
         let (pool, may_ask) = (ready.home(), !self.admin.is_resting() && !self.admin.is_going_down());
-        let dialect = self.texts.dialect(&ready.session.vars, &self.hands.active.tracked);
+        let dialect = self.texts.dialect(&ready.session().vars, &self.hands.active.tracked);
         let Some(listens) = route::listens(text, dialect).filter(|_| may_ask) else { return false };
-        let listening = &self.registry.databases[database].listening;
+        let listening = &self.registry.database_at(database as u32).listening;
         if !listens.channels.iter().all(|channel| listening.is_heard(channel))
             || self.server_for_all(database as u32).is_none()
             || !self.may_listen_through_all(pool, key, listens.channels.iter().map(|channel| &**channel))
         {
             return false;
         }
-        let listening = &mut self.registry.databases[database].listening;
+        let listening = &mut self.registry.database_at_mut(database as u32).listening;
         let number = listening.waits + 1;
         if !listening.rounds.comes(Waiter::Client(key, number)) {
             return false;
@@ -156,8 +157,8 @@ impl<I: Io> Worker<I> {
         listening.waits = number;
         let until = self.hands.now + PATIENCE;
         if let Some(ready) = self.clients.ready_mut(key) {
-            ready.listen_wait =
-                Some(Box::new(ListenWait { number, until, channels: listens.channels, tags: listens.tags }));
+            let wait = ListenWait { number, until, channels: listens.channels, tags: listens.tags };
+            *ready.listen_wait_mut() = Some(Box::new(wait));
         }
         if has_caught_up_already() {
             self.hands.enqueue(Task::ReleaseAll { waiters: vec![Waiter::Client(key, number)], has_caught_up: true });
@@ -172,27 +173,27 @@ impl<I: Io> Worker<I> {
     /// server otherwise.
     pub(crate) fn end_listen_wait(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
         let Some(ready) = self.clients.ready_mut(key) else { return };
-        let wait = ready.listen_wait.take_if(|wait| number.is_none_or(|number| wait.number == number));
+        let wait = ready.listen_wait_mut().take_if(|wait| number.is_none_or(|number| wait.number == number));
         let (Some(wait), Some(place)) = (wait, self.registry.pool(ready.home())) else { return };
         let database = place.database;
-        let listening = &self.registry.databases[database as usize].listening;
+        let listening = &self.registry.database_at(database).listening;
         let losses = listening.losses;
         if !has_caught_up || !wait.channels.iter().all(|channel| listening.is_heard(channel)) {
             self.want_first(key);
             self.skip_rejected(key);
             return;
         }
-        ready.session.subscriptions(losses).listens(wait.channels.iter().map(|channel| &**channel));
+        ready.session_mut().subscriptions(losses).listens(wait.channels.iter().map(|channel| &**channel));
         for channel in wait.channels {
             self.subscribe(key, database, channel);
         }
-        let totals = &mut self.registry.databases[database as usize].totals;
+        let totals = &mut self.registry.database_at_mut(database).totals;
         totals.query_count += 1;
         totals.xact_count += 1;
         let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
             return;
         };
-        ready.session.subscriptions(losses).move_to_listener();
+        ready.session_mut().subscriptions(losses).move_to_listener();
         ready.drop_first_request();
         *answered = self.hands.now;
         let (count, tag) = wait.tags;
@@ -203,8 +204,8 @@ impl<I: Io> Worker<I> {
         self.resume_client(key);
         self.arm_client(key);
         // What the client has sent behind the request that was answered.
-        if let Some(ready) = self.clients.ready_mut(key).filter(|ready| ready.link == Link::None) {
-            let rest = ready.held.take();
+        if let Some(ready) = self.clients.ready_mut(key).filter(|ready| ready.link() == Link::None) {
+            let rest = ready.held_mut().take();
             self.hold_again(key, rest);
         }
     }

@@ -29,7 +29,7 @@ impl<I: Io> Worker<I> {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
                 let ready = self.clients.ready_mut(client);
-                if let Some(subscriptions) = ready.and_then(|ready| ready.session.subscriptions.as_mut()) {
+                if let Some(subscriptions) = ready.and_then(|ready| ready.session_mut().subscriptions.as_mut()) {
                     subscriptions.owes_word();
                 }
                 if !is_cut_off {
@@ -42,13 +42,13 @@ impl<I: Io> Worker<I> {
     /// A server has sent a complete `NotificationResponse`.
     pub(crate) fn notified(&mut self, server_key: ServerKey, body: &[u8]) {
         let Some(server) = self.servers.get(server_key) else { return };
-        let (Some(client_key), number) = (server.client(), server.database) else { return };
+        let (Some(client_key), number) = (server.client(), server.database()) else { return };
         let Some(client) = self.clients.get_mut(client_key) else { return };
         if client.is_listener {
             self.spread(server_key, number, body);
         } else if let ClientStage::Ready(ready) = &mut client.stage
             && let Some(subscriptions) =
-                ready.session.subscriptions_if_any(self.registry.databases[number as usize].listening.losses)
+                ready.session_mut().subscriptions_if_any(self.registry.database_at(number).listening.losses)
         {
             let is_told = subscriptions.own(body);
             if is_told {
@@ -60,12 +60,12 @@ impl<I: Io> Worker<I> {
 
     /// Passes a notification of the listener on to all clients of its channel.
     fn spread(&mut self, server: ServerKey, database: u32, body: &[u8]) {
-        let listening = &mut self.registry.databases[database as usize].listening;
+        let listening = &mut self.registry.database_at_mut(database).listening;
         if channel_of(body) == Some(MARKS) {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
             if let Some((number, client)) = client
                 && let Some(ready) = self.clients.ready_mut(client)
-                && let Some(subscriptions) = ready.session.subscriptions_if_any(listening.losses)
+                && let Some(subscriptions) = ready.session_mut().subscriptions_if_any(listening.losses)
             {
                 subscriptions.shared_mark(number);
             }
@@ -81,7 +81,7 @@ impl<I: Io> Worker<I> {
     /// Passes a notification to `most` clients of its channel, beginning with `from`. Returns where to continue, if
     /// clients are left.
     pub(crate) fn tell_all(&mut self, database: u32, body: &[u8], from: Bound<Key>, most: usize) -> Option<Bound<Key>> {
-        let listening = &self.registry.databases[database as usize].listening;
+        let listening = &self.registry.database_at(database).listening;
         let losses = listening.losses;
         let channel = listening.channels.get(channel_of(body)?)?;
         let mut rest = channel.clients.range((from, Bound::Unbounded)).copied();
@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
         self.notify.backlog.tells(clients.len());
         for client in clients {
             let Some(ready) = self.clients.ready_mut(client) else { continue };
-            ready.session.subscriptions(losses).shared(body);
+            ready.session_mut().subscriptions(losses).shared(body);
             self.tell_news(client);
             self.wait_for_slow_client(database, client);
         }
@@ -113,20 +113,20 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(client_key) else { return };
         let conn = client.conn;
         let ClientStage::Ready(ready) = &mut client.stage else { return };
-        let is_outside = match ready.link {
+        let is_outside = match ready.link() {
             Link::None | Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => true,
             Link::Loan(server) => self.servers.get(server).is_some_and(|server| {
-                let exchange = &server.session.exchange;
-                server.withheld.is_some()
+                let exchange = &server.session().exchange;
+                server.withheld().is_some()
                     || exchange.owes_client_nothing()
                         && exchange.status() == TxStatus::Idle
-                        && !server.session.is_in_message()
+                        && !server.session().is_in_message()
             }),
         };
-        let is_answer_torn = ready.is_answer_torn;
+        let is_answer_torn = ready.is_answer_torn();
         let Some(number) = self.registry.pool(ready.home()).map(|place| place.database) else { return };
-        let listening = &self.registry.databases[number as usize].listening;
-        let ClientSession { subscriptions: Some(subscriptions), session_effects, .. } = &mut ready.session else {
+        let listening = &self.registry.database_at(number).listening;
+        let ClientSession { subscriptions: Some(subscriptions), session_effects, .. } = ready.session_mut() else {
             return;
         };
         subscriptions.knows_losses(listening.losses);

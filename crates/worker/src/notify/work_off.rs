@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
     /// To how many channels a client listens, if it does so in this database.
     fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
         let ready = self.clients.ready(client)?;
-        let subscriptions = ready.session.subscriptions.as_ref()?;
+        let subscriptions = ready.session().subscriptions.as_ref()?;
         let is_there = self.registry.pool(ready.home()).is_some_and(|place| place.database == database);
         is_there.then(|| subscriptions.channel_count())
     }
@@ -75,7 +75,7 @@ impl<I: Io> Worker<I> {
             if self.notify.backlog.is_spent() {
                 return Some(Broadcast::Heard { database, channel });
             }
-            let listening = &mut self.registry.databases[database as usize].listening;
+            let listening = &mut self.registry.database_at_mut(database).listening;
             let losses = listening.losses;
             let entry = listening.channels.get_mut(&channel)?;
             let from = entry.telling.take().filter(|_| entry.is_heard(losses))?;
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
             entry.telling = Some(Bound::Excluded(client));
             self.notify.backlog.costs(CLIENT_COST);
             let Some(ready) = self.clients.ready_mut(client) else { continue };
-            let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
+            let Some(subscriptions) = ready.session_mut().subscriptions_if_any(losses) else { continue };
             subscriptions.listener_listens(&channel);
             // The client's channels are moved all at once.
             if !subscriptions.has_own() {
@@ -104,7 +104,7 @@ impl<I: Io> Worker<I> {
             }
             let (channel, number) = channels.next()?;
             self.notify.backlog.costs(CHANNEL_COST);
-            let known = &mut self.registry.databases[database as usize].listening.channels;
+            let known = &mut self.registry.database_at_mut(database).listening.channels;
             if known.get(&channel).is_none_or(|entry| entry.number != number) {
                 continue;
             }
@@ -129,14 +129,14 @@ impl<I: Io> Worker<I> {
             }
             let Some(client) = clients.pop_first() else { break };
             self.notify.backlog.costs(CLIENT_COST);
-            let listening = &self.registry.databases[database as usize].listening;
+            let listening = &self.registry.database_at(database).listening;
             let losses = listening.losses;
             // The client may have left the channel meanwhile and listened to it again.
             if listening.channels.get(&channel).is_some_and(|entry| entry.clients.contains(&client)) {
                 continue;
             }
             let Some(ready) = self.clients.ready_mut(client) else { continue };
-            let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
+            let Some(subscriptions) = ready.session_mut().subscriptions_if_any(losses) else { continue };
             if subscriptions.listener_leaves(&channel) {
                 self.notify.backlog.costs(subscriptions.channel_count() * CHANNEL_COST);
                 self.lose_channel(client, database, &channel);
@@ -184,18 +184,18 @@ impl<I: Io> Worker<I> {
     }
 
     fn go_on_with(&mut self, key: ServerKey) -> Option<Broadcast> {
-        let mut behind = std::mem::take(self.servers.get_mut(key)?.later.as_mut()?);
+        let mut behind = std::mem::take(self.servers.get_mut(key)?.later().as_mut()?);
         while let Some(chunk) = behind.pop_front() {
             self.converse(key, chunk);
             self.settle();
             // The server may have ended meanwhile; all that had to come before was handled then.
-            let Some(later) = self.servers.get_mut(key)?.later.as_mut() else { continue };
+            let Some(later) = self.servers.get_mut(key)?.later().as_mut() else { continue };
             if !later.is_empty() {
                 later.append(&mut behind);
                 return Some(Broadcast::HandleKept { server: key });
             }
         }
-        self.servers.get_mut(key)?.later = None;
+        *self.servers.get_mut(key)?.later() = None;
         self.receive_next(key);
         None
     }
@@ -203,14 +203,14 @@ impl<I: Io> Worker<I> {
     /// Ends the loan of a client whose server only listens, so that the listener takes over its channels.
     fn end_loan_of_listener(&mut self, client: ClientKey) {
         let Some(ready) = self.clients.ready(client) else { return };
-        if let Link::Loan(server) = ready.link
+        if let Link::Loan(server) = ready.link()
             && self
                 .servers
                 .get(server)
-                .is_some_and(|server| server.session.exchange.may_end() && server.session.phase.probe().is_none())
+                .is_some_and(|server| server.session().exchange.may_end() && server.session().phase.probe().is_none())
         {
             self.notify.backlog.costs(
-                ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count())
+                ready.session().subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count())
                     * CHANNEL_COST,
             );
             self.end_loan_if_over(server, client);

@@ -19,8 +19,8 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn end_course(&mut self, key: Key, spent: &Spent) {
         let Some(ready) = self.clients.ready(key) else { return };
-        let server = ready.link.server().and_then(|server| self.servers.get_mut(server));
-        let course = server.map(|server| server.course.get_or_insert_default());
+        let server = ready.link().server().and_then(|server| self.servers.get_mut(server));
+        let course = server.map(|server| server.course());
         // Nothing is known of a transaction that began before the setting was in force.
         let known = course.map(|course| course.end(self.hands.now)).filter(|(round_trips, _)| *round_trips > 0);
         let enough = self.hands.active.settings.log_min_duration_transaction;

@@ -19,7 +19,6 @@ use route::{Dialect, TraceParent, tracestate};
 use crate::data::client::{ClientStage, Link, Ready};
 use crate::letters::ToControl;
 use crate::observe::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
-use crate::observe::sampled::Sampled;
 use crate::observe::spans::{
     Begun, OpenSpans, PREPARED_MAX, Prepared, SPAN_TEXT_BYTES_MAX, ServerSpan, SpanError, SpanText, StatementSpans,
     TORN_MAX, Torn, WAITS_MAX,
@@ -84,9 +83,9 @@ impl<I: Io> Worker<I> {
         let why = self.spans.waits.take(key);
         let ready = self.clients.ready_unless_own(key)?;
         let server = self.servers.get(server)?;
-        let so_far = ready.meter.division.so_far(self.hands.now);
+        let so_far = ready.meter().division.so_far(self.hands.now);
         // The wait of a transaction is part of its first request.
-        let is_first = server.xact_since == Some(self.hands.now);
+        let is_first = server.xact_since() == Some(self.hands.now);
         let (before, passed) = if is_first { (Spent::default(), so_far.total()) } else { (so_far, 0) };
         let since = Time(self.hands.now.0.saturating_sub(passed));
         let wall = self.wall_at(since);
@@ -117,8 +116,8 @@ impl<I: Io> Worker<I> {
 
     fn open_spans(&mut self, server: ServerKey, spans: OpenSpans) {
         let Some(server) = self.servers.get_mut(server) else { return };
-        server.session.answer_tally.get_or_insert_default();
-        server.sampled.get_or_insert_with(|| Box::new(Sampled::default())).spans = Some(Box::new(spans));
+        server.session_mut().answer_tally.get_or_insert_default();
+        server.sampled().0.get_or_insert_default().spans = Some(Box::new(spans));
     }
 
     /// A request has been answered, or never will be: completes its spans.
@@ -133,12 +132,12 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get(server) else { return };
         let OpenSpans { parent, state, begun, text } = open;
-        let spent = ready.meter.division.so_far(self.hands.now).since(&begun.before);
+        let spent = ready.meter().division.so_far(self.hands.now).since(&begun.before);
         let server = ServerSpan {
-            id: server.id,
-            host: server.host.name().clone(),
-            port: server.host.port(),
-            address: match &server.address {
+            id: server.id(),
+            host: server.host().name().clone(),
+            port: server.host().port(),
+            address: match server.address() {
                 Some(Address::Tcp(address)) => Some(*address),
                 Some(Address::Unix(_) | Address::Abstract(_)) | None => None,
             },
@@ -176,7 +175,7 @@ impl<I: Io> Worker<I> {
             begun: begun.wall,
             took: self.hands.now.since(begun.since),
             database: place.database_name.clone(),
-            user: self.registry.users[ready.session.user as usize].name.clone(),
+            user: self.registry.user_at(ready.session().user).name.clone(),
             client: client.id,
             client_address: client.peer.tcp(),
             wait: (server.is_none() || !waited.is_zero()).then_some((begun.why, waited)),
@@ -197,10 +196,10 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn break_spans(&mut self, key: Key, error: SpanError) {
         let Some(ready) = self.clients.ready(key) else { return };
-        match ready.link {
+        match ready.link() {
             Link::Loan(server) => self.break_spans_of(key, server, error),
             Link::None | Link::Waiting(_) | Link::AsksReplica(_) | Link::Delayed(_) => {
-                if matches!(ready.meter.division.present(), Some((Phase::Waiting, _))) {
+                if matches!(ready.meter().division.present(), Some((Phase::Waiting, _))) {
                     self.tell_unserved(key, error);
                 }
             }
@@ -210,10 +209,11 @@ impl<I: Io> Worker<I> {
     /// A server is closed, or its client leaves, perhaps in the middle of a request of this client.
     pub(crate) fn break_spans_of(&mut self, key: Key, server_key: ServerKey, error: SpanError) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(sampled) = server.sampled.as_mut() else { return };
+        let (sampled, session) = server.sampled();
+        let Some(sampled) = sampled else { return };
         let Some(open) = sampled.spans.take() else { return };
         let mut tally = sampled.reported.clone();
-        server.session.answer_tally.iter().for_each(|last| tally.add(last));
+        session.answer_tally.iter().for_each(|last| tally.add(last));
         self.close_spans(key, server_key, *open, &tally, Some(error));
     }
 
@@ -227,7 +227,7 @@ impl<I: Io> Worker<I> {
         if !self.spans.has(&context.parent) {
             return;
         }
-        let spent = ready.meter.division.so_far(self.hands.now);
+        let spent = ready.meter().division.so_far(self.hands.now);
         let passed = spent.total();
         let since = Time(self.hands.now.0.saturating_sub(passed));
         let wall = self.wall_at(since);
@@ -243,7 +243,7 @@ impl<I: Io> Worker<I> {
         let is_about = |task: &Task| matches!(task, Task::Pools(Command::Attach { client, .. }) if *client == key);
         if !self.hands.tasks.iter().rev().take(TASKS_LOOKED_AT).any(is_about)
             && let Some((ready, _)) = self.first_held(key)
-            && let Some(why) = self.pools.waits_for(ready.pool)
+            && let Some(why) = self.pools.waits_for(ready.pool())
         {
             self.note_wait_for(key, why.word());
         }
@@ -267,8 +267,8 @@ impl<I: Io> Worker<I> {
     /// A client with a pending request, and the beginning of that request as far as it has arrived.
     fn first_held(&self, key: Key) -> Option<(&Ready, Cow<'_, [u8]>)> {
         let ready = self.clients.ready(key)?;
-        let held = ready.held.as_ref()?;
-        let torn = ready.session.scanner.torn_header();
+        let held = ready.held()?;
+        let torn = ready.session().scanner.torn_header();
         match held.in_one_piece() {
             Some(bytes) if torn.is_empty() => Some((ready, bytes.into())),
             Some(_) | None => {

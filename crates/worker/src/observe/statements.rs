@@ -23,10 +23,11 @@ impl Server {
         let text = text_of(bytes, ready);
         let statement = if text.is_whole { described(text.bytes, dialect) } else { None };
         // The wait of a transaction counts for its first request.
-        let is_first = self.xact_since == Some(now);
-        let before = if is_first { Spent::default() } else { ready.meter.division.so_far(now) };
-        self.session.answer_tally = Some(Box::default());
-        self.sampled = Some(Box::new(Sampled { weight, statement, before, ..Sampled::default() }));
+        let is_first = self.xact_since() == Some(now);
+        let before = if is_first { Spent::default() } else { ready.meter().division.so_far(now) };
+        let (sampled, session) = self.sampled();
+        session.answer_tally = Some(Box::default());
+        *sampled = Some(Box::new(Sampled { weight, statement, before, ..Sampled::default() }));
     }
 }
 
@@ -35,8 +36,9 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn count_statement(&mut self, key: ServerKey, client: Option<Key>) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let Some(sampled) = server.sampled.take() else { return };
-        let last = server.session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
+        let (sampled, session) = server.sampled();
+        let Some(sampled) = sampled.take() else { return };
+        let last = session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
         let mut tally = sampled.reported;
         tally.add(&last);
         if let (Some(mut traced), Some(client)) = (sampled.traced, client)
@@ -53,9 +55,9 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get(key) else { return };
         let AnswerTally { rows, bytes, state, .. } = tally;
-        let spent = ready.meter.division.so_far(self.hands.now).since(&sampled.before);
+        let spent = ready.meter().division.so_far(self.hands.now).since(&sampled.before);
         let call = Call { weight: sampled.weight, spent, rows, bytes, state };
-        let place = &mut self.registry.databases[server.database as usize];
+        let place = self.registry.database_at_mut(server.database());
         let room = &self.sampler.room;
         let statements = place.statements.get_or_insert_with(|| Box::new(Heaviest::new(room.clone())));
         match &sampled.statement {
@@ -67,7 +69,7 @@ impl<I: Io> Worker<I> {
 
 /// The text of the request that begins with these bytes, as far as it is known.
 pub(crate) fn text_of<'r>(bytes: &'r [u8], ready: &'r Ready) -> RequestText<'r> {
-    request_text(bytes, ready.session.names.as_deref())
+    request_text(bytes, ready.session().names.as_deref())
 }
 
 fn described(text: &[u8], dialect: Dialect) -> Option<(u64, Description)> {

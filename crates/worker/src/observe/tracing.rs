@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
         let before = std::mem::replace(&mut client.tracers, tracers);
         let server =
             client.server().filter(|_| before == 0 || tracers == 0).and_then(|server| self.servers.get_mut(server));
-        if let Some(sampled) = server.and_then(|server| server.sampled.as_mut()) {
+        if let Some(sampled) = server.and_then(|server| server.sampled().0.as_mut()) {
             sampled.traced = None;
         }
     }
@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
         self.arm_traced();
         let Some(client) = self.clients.get(key).filter(|_| tracers != 0) else { return };
         let Some(what) = what(self, client) else { return };
-        let server = server.and_then(|server| self.servers.get(server)).map(|server| server.id);
+        let server = server.and_then(|server| self.servers.get(server)).map(|server| server.id());
         self.tracers.add(Happening { at: self.hands.io.wall(), tracers, client: client.id, server, what });
     }
 
@@ -117,8 +117,8 @@ impl<I: Io> Worker<I> {
             let name = worker.hands.active.tracked.application_name();
             Some(What::LoggedIn {
                 database: worker.registry.pool(ready.home())?.database_name.clone(),
-                user: worker.registry.users[ready.session.user as usize].name.clone(),
-                application: ready.session.vars.get(name).unwrap_or_default().into(),
+                user: worker.registry.user_at(ready.session().user).name.clone(),
+                application: ready.session().vars.get(name).unwrap_or_default().into(),
                 addr: worker.address_of_peer(client).0.into(),
             })
         });
@@ -137,15 +137,15 @@ impl<I: Io> Worker<I> {
         let dialect = self.dialect_of(key);
         self.trace(key, |worker, client| {
             let ready = client.ready()?;
-            let request = ready.held_in_one_piece().filter(|_| ready.session.scanner.is_between());
+            let request = ready.held_in_one_piece().filter(|_| ready.session().scanner.is_between());
             let request = request.map(|bytes| worker.requested(ready, bytes, &kinds(bytes), dialect));
-            Some(What::Waits { why: worker.pools.waits_for(ready.pool), request })
+            Some(What::Waits { why: worker.pools.waits_for(ready.pool()), request })
         });
     }
 
     pub(crate) fn dialect_of(&mut self, key: Key) -> Dialect {
         let ready = self.clients.ready(key);
-        ready.map_or(Dialect::default(), |ready| self.texts.dialect(&ready.session.vars, &self.hands.active.tracked))
+        ready.map_or(Dialect::default(), |ready| self.texts.dialect(&ready.session().vars, &self.hands.active.tracked))
     }
 
     /// Describes a request that begins with these bytes, which contain messages of these kinds.
@@ -176,12 +176,13 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if begins {
-            let before = ready.meter.division.so_far(self.hands.now);
-            let sampled = server.sampled.get_or_insert_with(|| Box::new(Sampled { before, ..Sampled::default() }));
+            let before = ready.meter().division.so_far(self.hands.now);
+            let (sampled, session) = server.sampled();
+            let sampled = sampled.get_or_insert_with(|| Box::new(Sampled { before, ..Sampled::default() }));
             sampled.traced = Some(Box::new(Pipeline::begin(is_at_message)));
-            server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
+            session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
         }
-        let Some(traced) = server.sampled.as_mut().and_then(|sampled| sampled.traced.as_mut()) else { return };
+        let Some(traced) = server.sampled().0.as_mut().and_then(|sampled| sampled.traced.as_mut()) else { return };
         let (mut begun, others) = traced.split(bytes);
         if begins && begun.is_empty() {
             // The header of its first message came with earlier bytes, or is torn.
@@ -203,7 +204,7 @@ impl<I: Io> Worker<I> {
         let dialect = self.dialect_of(key);
         let Some(client) = self.clients.get(key) else { return };
         let Some(ready) = client.ready() else { return };
-        let server = self.servers.get_mut(server).and_then(|server| server.sampled.as_mut());
+        let server = self.servers.get_mut(server).and_then(|server| server.sampled().0.as_mut());
         let Some(traced) = server.and_then(|sampled| sampled.traced.as_mut()) else { return };
         let bytes = if begun.is_at_message { &bytes[begun.range.clone()] } else { &[] };
         let text = text_of(bytes, ready).bytes;
@@ -218,10 +219,11 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn trace_first_answer(&mut self, key: Key, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(sampled) = server.sampled.as_mut() else { return };
+        let (sampled, session) = server.sampled();
+        let Some(sampled) = sampled else { return };
         let Some(traced) = sampled.traced.as_mut() else { return };
         let fresh = Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() });
-        let Some(tally) = server.session.answer_tally.replace(fresh) else { return };
+        let Some(tally) = session.answer_tally.replace(fresh) else { return };
         sampled.reported.add(&tally);
         if let Some(request) = traced.answered() {
             self.trace_answer(key, server_key, request, &tally);
@@ -232,7 +234,7 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn trace_answer(&mut self, key: Key, server: ServerKey, request: TracedRequest, tally: &AnswerTally) {
         let Some(server) = self.servers.get(server) else { return };
-        let status = server.session.exchange.status();
+        let status = server.session().exchange.status();
         let (rows, bytes, took) = (tally.rows, tally.bytes, self.hands.now.since(request.since));
         if let Some(state) = tally.state {
             let shows_values = self.hands.active.settings.trace_values;
@@ -260,7 +262,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn trace_pins(&mut self, key: Key) {
         self.trace(key, |_, client| {
             let ready = client.ready()?;
-            let pins = ready.session.session_effects.as_ref()?.pins();
+            let pins = ready.session().session_effects.as_ref()?.pins();
             let words: Vec<_> = pins.iter().take(PINS_TOLD).map(|pin| pin.hold.words()).collect();
             Some(What::Keeps { what: words.join(", ") })
         });

@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
         match (way, replicas) {
             (Way::Replica { read }, Some(replicas)) => {
                 routing.read = Some(read);
-                ready.pool = replicas;
+                ready.belongs_to(replicas);
             }
             (Way::Replica { .. }, None) => routing.goes_to_primary(false),
             (Way::Behind, _) => {
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
             (Way::Primary { may_write }, _) => routing.goes_to_primary(may_write),
             (Way::Position { request, instead_of }, _) => {
                 routing.goes_to_primary(false);
-                let held = ready.held.get_or_insert_default();
+                let held = ready.held_mut().get_or_insert_default();
                 held.drop_front(instead_of);
                 held.push_front(Chunk::Own(request.into()));
             }
@@ -94,14 +94,14 @@ impl<I: Io> Worker<I> {
 
     /// Where the request goes that a client holds. `None` if that need not be looked at.
     fn way_of_held(&mut self, key: Key) -> Option<Way> {
-        let held = self.clients.ready_mut(key)?.held.take()?;
+        let held = self.clients.ready_mut(key)?.held_mut().take()?;
         let bytes = match held.in_one_piece() {
             Some(bytes) => Some(Cow::Borrowed(bytes)),
             None if held.len() <= REQUEST_BYTES_MAX => Some(Cow::Owned(held.bytes().collect())),
             None => None,
         };
         let way = bytes.and_then(|bytes| self.way_of_request(key, &bytes));
-        self.clients.ready_mut(key)?.held = Some(held);
+        *self.clients.ready_mut(key)?.held_mut() = Some(held);
         way
     }
 
@@ -113,22 +113,22 @@ impl<I: Io> Worker<I> {
         let (database, mode) = (place.database, place.read_routing);
         // Notifications come with the answers of the primary.
         let may_be =
-            mode != ReadRouting::Off && ready.session.subscriptions.is_none() && ready.session.scanner.is_between();
+            mode != ReadRouting::Off && ready.session().subscriptions.is_none() && ready.session().scanner.is_between();
         if !may_be {
             return None;
         }
         self.ask_for_names(database);
         let ready = self.clients.ready(key)?;
-        let place = &self.registry.databases[database as usize];
+        let place = self.registry.database_at(database);
         let creations = place.function_catalog.creations();
         let (names, number) = KnownNames::names(place.read_names.as_deref(), self.hands.now, creations);
         let tracked = &self.hands.active.tracked;
-        let dialect = self.texts.dialect(&ready.session.vars, tracked);
+        let dialect = self.texts.dialect(&ready.session().vars, tracked);
         let texts = &mut self.reads.texts;
-        let request = ready.session.read_request(bytes, |text| texts.reads(text, dialect, number, names));
+        let request = ready.session().read_request(bytes, |text| texts.reads(text, dialect, number, names));
         let is_read_only = || {
-            let of_parameter = ready.session.vars.get(tracked.read_only_place());
-            of_parameter.or_else(|| ready.session.overrides.as_ref()?.get(READ_ONLY)) == Some("on")
+            let of_parameter = ready.session().vars.get(tracked.read_only_place());
+            of_parameter.or_else(|| ready.session().overrides.as_ref()?.get(READ_ONLY)) == Some("on")
         };
         let request = request?;
         let is_explicit = match request.reads {
@@ -173,7 +173,7 @@ impl<I: Io> Worker<I> {
             return Some(replicas);
         }
         let user = Arc::clone(&place.user_name);
-        let entry = self.registry.databases[place.database as usize].entry.clone()?;
+        let entry = self.registry.database_at(place.database).entry.clone()?;
         let replicas: Arc<Database> = Arc::new(entry.replicas()?);
         let database = self.registry.database(&replicas.name, Some(Arc::clone(&replicas)));
         let pool = self.pool_for(database, &replicas, &user);
@@ -195,7 +195,7 @@ impl<I: Io> Worker<I> {
         self.count_read(client, if may_read { ReadResult::ToReplica } else { ReadResult::Behind });
         let Some(ready) = self.clients.ready_mut(client) else { return false };
         if may_read {
-            ready.link = Link::Waiting(since);
+            ready.takes(Link::Waiting(since));
             return true;
         }
         self.give_back(server);
@@ -207,7 +207,7 @@ impl<I: Io> Worker<I> {
     fn may_read_at(&self, client: ClientKey, server: ServerKey) -> bool {
         let asks = self.clients.ready(client).and_then(|ready| Some((ready.routing()?, ready.min_lsn())));
         let (Some((routing, asked)), Some(server)) = (asks, self.servers.get(server)) else { return false };
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.database_at(server.database()).entry.as_ref();
         let host = entry.and_then(|entry| {
             let place = entry.place_of(|host, port| server.is_at(host, port))?;
             entry.hosts_with_ports().nth(place)
@@ -224,7 +224,9 @@ impl<I: Io> Worker<I> {
         let Some(ready) = self.clients.ready_mut(client) else { return };
         let Some(routing) = ready.routing_mut() else { return };
         routing.goes_to_primary(false);
-        (ready.pool, ready.link) = (routing.home(), Link::None);
+        let home = routing.home();
+        ready.belongs_to(home);
+        ready.takes(Link::None);
         self.want_again(client, since);
     }
 }
@@ -232,12 +234,12 @@ impl<I: Io> Worker<I> {
 impl Ready {
     /// The position in the log from which on the client wants to read.
     fn min_lsn(&self) -> MinLsn {
-        MinLsn::of(self.session.overrides.as_ref().and_then(|overrides| overrides.get(MIN_LSN)))
+        MinLsn::of(self.session().overrides.as_ref().and_then(|overrides| overrides.get(MIN_LSN)))
     }
 
     /// The pool to which the client belongs, also while a replica answers it.
     pub(crate) fn home(&self) -> PoolKey {
-        self.routing().map_or(self.pool, |routing| routing.home())
+        self.routing().map_or(self.pool(), |routing| routing.home())
     }
 
     /// Whether a replica is asked for a server.
@@ -249,27 +251,27 @@ impl Ready {
     pub(crate) fn comes_home(&mut self) {
         if let Some(routing) = self.routing_mut() {
             routing.read = None;
-            self.pool = self.home();
+            self.belongs_to(self.home());
         }
     }
 
     /// The client has come from another process, with a server of this pool.
     pub(crate) fn goes_on_reading(&mut self, pool: PoolKey) {
-        if self.pool != pool
+        if self.pool() != pool
             && let Some(routing) = self.routing_mut()
         {
             routing.read = Some(Read { request: None, outlives_server: false, withheld: None });
-            self.pool = pool;
+            self.belongs_to(pool);
         }
     }
 
     /// The requests of the client are routed from now on, or not any more. It may have written until `wrote_at`, which nobody has seen.
     pub(crate) fn route_reads(&mut self, is_on: bool, wrote_at: Option<Time>) {
         if !self.is_reading() {
-            self.pool = self.home();
+            self.belongs_to(self.home());
         }
         match (self.routing(), is_on) {
-            (None, true) => self.set_routing(Some(Routing::new(self.pool, wrote_at))),
+            (None, true) => self.set_routing(Some(Routing::new(self.pool(), wrote_at))),
             (Some(routing), false) if !routing.is_reading() => self.set_routing(None),
             _ => {}
         }

@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
     /// Has the names of a database asked for, if that is due.
     pub(super) fn ask_for_names(&mut self, database: u32) {
         let now = self.hands.now;
-        let place = &mut self.registry.databases[database as usize];
+        let place = self.registry.database_at_mut(database);
         let creations = place.function_catalog.creations();
         if place.read_names.get_or_insert_default().is_due(now, creations) {
             let (from, database) = (self.hands.id, Arc::clone(&place.name));
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn names_are_known(&mut self, database: &str, creations: u64, names: Option<Arc<ReadNames>>) {
         let Some(number) = self.registry.known_database(database) else { return };
         self.reads.answers += 1;
-        if let Some(known) = &mut self.registry.databases[number as usize].read_names {
+        if let Some(known) = &mut self.registry.database_at_mut(number).read_names {
             known.are(names, creations, self.reads.answers);
         }
     }

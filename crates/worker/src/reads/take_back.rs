@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
     /// A replica has answered a read completely. If it was refused, the client's request is held again, for the primary.
     pub(crate) fn read_is_answered(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get(server_key) else { return };
-        let was_cancelled = server.session.cancels_sent > 0;
+        let was_cancelled = server.session().cancels_sent > 0;
         let Some(Client { stage: ClientStage::Ready(ready), conn, .. }) = self.clients.get_mut(client_key) else {
             return;
         };
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
             give(&mut self.hands.io, conn, withheld);
             return;
         };
-        ready.held.get_or_insert_default().push_front(Chunk::Own(request));
+        ready.held_mut().get_or_insert_default().push_front(Chunk::Own(request));
         let beside = withheld.beside_answer();
         if !beside.is_empty() {
             self.hands.io.send(conn, beside.into());
@@ -96,7 +96,7 @@ impl<I: Io> Worker<I> {
     /// A replica is lost while it works on a read. Returns whether the primary is asked instead.
     pub(crate) fn survives_replica(&mut self, server_key: ServerKey, client_key: ClientKey, why: &str) -> bool {
         // Who has asked for the end of the request does not get it begun once more.
-        let was_cancelled = self.servers.get(server_key).is_none_or(|server| server.session.cancels_sent > 0);
+        let was_cancelled = self.servers.get(server_key).is_none_or(|server| server.session().cancels_sent > 0);
         let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let Some(read) = ready.routing().and_then(|routing| routing.read.as_ref()) else { return false };
         if was_cancelled || !read.outlives_server || read.withheld.is_none() || ready.is_marked() {
@@ -107,8 +107,8 @@ impl<I: Io> Worker<I> {
         self.lose_server(server_key, Closed::Lost, why);
         let now = self.hands.now;
         let Some(ready) = self.clients.ready_mut(client_key) else { return true };
-        ready.session.scanner = wire::Scanner::default();
-        ready.held.get_or_insert_default().push_front(Chunk::Own(request));
+        ready.session_mut().scanner = wire::Scanner::default();
+        ready.held_mut().get_or_insert_default().push_front(Chunk::Own(request));
         self.ask_primary(client_key, now);
         self.count_read(client_key, ReadResult::Lost);
         true

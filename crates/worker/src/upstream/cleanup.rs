@@ -44,10 +44,10 @@ impl<I: Io> Worker<I> {
 
     fn begin_query(&mut self, key: ServerKey, query: Query, ask: impl FnOnce(&mut Exchange, &mut Vec<u8>)) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = ServerStage::Cleaning(Cleaning::new(self.hands.now, server.last_received, Some(query)));
+        server.enters(ServerStage::Cleaning(Cleaning::new(self.hands.now, server.last_received(), Some(query))));
         let mut out = Vec::new();
-        ask(&mut server.session.exchange, &mut out);
-        self.hands.io.send(server.conn, out.into());
+        ask(&mut server.session_mut().exchange, &mut out);
+        self.hands.io.send(server.conn(), out.into());
         self.hear_server(key);
         self.arm_server(key);
     }
@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
     /// A server's query has run into `query_timeout`. A healthy server answers the cancel request at once and is kept;
     /// a hanging one must not occupy its slot for another `server_mend_timeout`.
     pub(crate) fn hurry_cleaning(&mut self, key: ServerKey) {
-        if let Some(ServerStage::Cleaning(cleaning)) = self.servers.get_mut(key).map(|server| &mut server.stage) {
+        if let Some(ServerStage::Cleaning(cleaning)) = self.servers.get_mut(key).map(|server| server.stage_mut()) {
             cleaning.is_hurried = true;
             self.arm_server(key);
         }
@@ -66,13 +66,13 @@ impl<I: Io> Worker<I> {
         match ended {
             Ended::Clean => {
                 let Some(server) = self.servers.get_mut(key) else { return };
-                server.stage = ServerStage::Idle;
+                server.enters(ServerStage::Idle);
                 self.resume_server(key);
                 self.give_back(key);
             }
             Ended::Unclean { out, is_cancelled } => {
                 if let Some(server) = self.servers.get(key).filter(|_| !out.is_empty()) {
-                    self.hands.io.send(server.conn, out.into());
+                    self.hands.io.send(server.conn(), out.into());
                 }
                 self.begin_cleaning(key);
                 if is_cancelled {
@@ -86,8 +86,8 @@ impl<I: Io> Worker<I> {
 
     fn begin_cleaning(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = ServerStage::Cleaning(Cleaning::new(self.hands.now, server.last_received, None));
-        (server.query_since, server.xact_since) = (None, None);
+        server.enters(ServerStage::Cleaning(Cleaning::new(self.hands.now, server.last_received(), None)));
+        server.runs_nothing();
         self.resume_server(key);
         self.hear_server(key);
         self.tell_pools(Event::Returned { server: key, as_: Return::Cleanup, fingerprint: Fingerprint::default() });
@@ -98,8 +98,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancel_over(&mut self, key: ServerKey, was_sent: bool) {
         self.plan_another_cancel(key, was_sent);
         let Some(server) = self.servers.get_mut(key).filter(|_| was_sent) else { return };
-        server.session.cancels_sent -= 1;
-        if server.session.cancels_sent == 0 {
+        server.session_mut().cancels_sent -= 1;
+        if server.session().cancels_sent == 0 {
             self.cancels_over(key);
         }
     }
@@ -108,9 +108,9 @@ impl<I: Io> Worker<I> {
     /// planned. `was_sent` says that the postmaster has sent the signal.
     fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
-        let is_wanted = match server.session.phase {
-            LoanPhase::CleaningUp(_) => server.session.exchange.is_running(),
+        let (ServerStage::Cleaning(cleaning), session) = server.stage_and_session() else { return };
+        let is_wanted = match session.phase {
+            LoanPhase::CleaningUp(_) => session.exchange.is_running(),
             LoanPhase::Doomed(_) => {
                 cleaning.heard.take_if(|_| !was_sent);
                 true
@@ -127,18 +127,19 @@ impl<I: Io> Worker<I> {
     /// Sends another cancel request, now that its time has come.
     pub(crate) fn cancel_again(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
+        let last_received = server.last_received();
+        let (ServerStage::Cleaning(cleaning), session) = server.stage_and_session() else { return };
         cleaning.cancel_again = None;
-        if let LoanPhase::Doomed(why) = server.session.phase {
-            let before = cleaning.heard.replace(server.last_received);
+        if let LoanPhase::Doomed(why) = session.phase {
+            let before = cleaning.heard.replace(last_received);
             // A server that stays silent after the signal waits for the rest of a message, or handles the signal
             // without our help.
-            if before == Some(server.last_received) || !server.session.exchange.is_at_work() {
+            if before == Some(last_received) || !session.exchange.is_at_work() {
                 self.lose_server(key, Closed::Dirty, why.words());
                 return;
             }
         }
-        if server.session.exchange.is_running() {
+        if session.exchange.is_running() {
             self.cancel_server(key);
         }
         self.arm_server(key);
@@ -146,38 +147,38 @@ impl<I: Io> Worker<I> {
 
     /// Continues the cleanup after the server's `ReadyForQuery`.
     pub(crate) fn continue_cleanup(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key).filter(|server| !server.session.would_be_cancelled()) else {
+        let Some(server) = self.servers.get_mut(key).filter(|server| !server.session().would_be_cancelled()) else {
             return;
         };
-        let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
+        let (pool, last_received) = (server.pool(), server.last_received());
+        let (ServerStage::Cleaning(cleaning), session) = server.stage_and_session() else { return };
         // The server answers, so it does not hang. Further queries that the client had pipelined may have to be
         // cancelled as well.
         cleaning.is_hurried = false;
-        let (ended, knowledge) = match server.session.phase {
+        let (ended, knowledge) = match session.phase {
             LoanPhase::ProbingAlone(_) => {
-                let place = self.registry.pool(server.pool);
-                let told =
-                    server.session.probed_alone(place.map(|place| terms(place, &self.hands.active, self.hands.now)));
-                if matches!(server.session.phase, LoanPhase::CleaningUp(_)) {
+                let place = self.registry.pool(pool);
+                let told = session.probed_alone(place.map(|place| terms(place, &self.hands.active, self.hands.now)));
+                if matches!(session.phase, LoanPhase::CleaningUp(_)) {
                     // The cleanup queries that follow the probe get a deadline of their own.
-                    *cleaning = Cleaning::new(self.hands.now, server.last_received, None);
+                    *cleaning = Cleaning::new(self.hands.now, last_received, None);
                 }
                 told
             }
-            _ => (server.session.continue_ending(), None),
+            _ => (session.continue_ending(), None),
         };
         self.learn(key, knowledge);
         let Some(server) = self.servers.get_mut(key) else { return };
         match ended {
             Ended::Clean => {
-                server.stage = ServerStage::Idle;
+                server.enters(ServerStage::Idle);
                 // What it has reported meanwhile is not the doing of a client any more.
                 self.role_reported(key);
                 self.tell_pools(Event::Cleaned { server: key });
             }
             Ended::Unclean { out, .. } => {
                 if !out.is_empty() {
-                    self.hands.io.send(server.conn, out.into());
+                    self.hands.io.send(server.conn(), out.into());
                 }
                 self.arm_server(key);
             }
@@ -188,11 +189,13 @@ impl<I: Io> Worker<I> {
     /// The last cancel request at this server has finished.
     fn cancels_over(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        match &server.stage {
+        match server.stage() {
             ServerStage::Cleaning(_) => self.continue_cleanup(key),
             ServerStage::Lent { client, .. } => {
                 let client = *client;
-                if server.session.exchange.may_end() && server.session.phase.probe().is_none() && self.is_marked(client)
+                if server.session().exchange.may_end()
+                    && server.session().phase.probe().is_none()
+                    && self.is_marked(client)
                 {
                     self.end_loan_if_over(key, client);
                 }

@@ -56,13 +56,13 @@ impl<I: Io> Worker<I> {
             self.lose_server(key, Closed::Client, CLIENT_GONE);
             return false;
         };
-        server.dedicated = Some(Box::new(dedicated));
+        server.is_for(dedicated);
         true
     }
 
     /// Completes the identity for a server's login: a dedicated server gets all startup parameters of its client.
     pub(crate) fn identity_of_dedicated(&mut self, key: ServerKey, mut identity: Identity) -> Identity {
-        if let Some(dedicated) = self.servers.get_mut(key).and_then(|server| server.dedicated.as_mut()) {
+        if let Some(dedicated) = self.servers.get_mut(key).and_then(|server| server.dedicated_mut()) {
             let own = std::mem::take(&mut dedicated.parameters);
             identity.parameters.retain(|(name, _)| !own.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
             identity.parameters.extend(own);
@@ -74,10 +74,10 @@ impl<I: Io> Worker<I> {
     /// sends `CommandComplete` and exits. Its client then gets no further error, which it would take for one in the
     /// data it received.
     pub(crate) fn has_said_its_last(&self, key: ServerKey) -> bool {
-        let Some(server) = self.servers.get(key).filter(|server| server.dedicated.is_some()) else { return false };
+        let Some(server) = self.servers.get(key).filter(|server| server.dedicated().is_some()) else { return false };
         let is_last =
-            server.session.scanner.is_between() && server.session.scanner.header()[0] == backend::COMMAND_COMPLETE;
-        is_last && server.session.exchange.is_copying_in()
+            server.session().scanner.is_between() && server.session().scanner.header()[0] == backend::COMMAND_COMPLETE;
+        is_last && server.session().exchange.is_copying_in()
     }
 }
 

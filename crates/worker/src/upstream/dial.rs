@@ -35,14 +35,14 @@ impl<I: Io> Worker<I> {
         let nowhere = Conn::NOWHERE;
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.hands.now));
         if let Some(server) = self.servers.get_mut(key) {
-            server.opened_for = opened_for(why);
+            server.is_opened_for(opened_for(why));
             server.serves_reads(is_replica);
         }
         if owner.is_some_and(|owner| !self.dedicate(owner, key)) {
             return;
         }
         self.arm_server(key);
-        let Some(entry) = self.registry.databases[database as usize].entry.clone() else {
+        let Some(entry) = self.registry.database_at(database).entry.clone() else {
             self.dial_failed(key, Failure::unreachable("database removed"));
             return;
         };
@@ -60,14 +60,14 @@ impl<I: Io> Worker<I> {
         let (now, rests) = (self.hands.now, self.hands.active.settings.server_login_retry);
         let only = self.place_of_primary(entry);
         let terms = self.terms_of_hosts(database, entry, Some(key));
-        let choice = &mut self.registry.databases[database as usize].host_choice;
+        let choice = &mut self.registry.database_at_mut(database).host_choice;
         choice.keep_to(only);
         let place = choice.next(now, &terms, order_of_hosts(entry), rests)?;
         self.arm_moves();
         let is_quiet = self.is_outage_told(entry);
         let port = entry.port_at(place);
         if let Some(server) = self.servers.get_mut(key) {
-            server.host = DialedHost::new(&entry.hosts[place], port, place, is_quiet);
+            server.is_dialed_at(DialedHost::new(&entry.hosts[place], port, place, is_quiet));
         }
         Some((entry.hosts[place].clone(), port))
     }
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
     fn knows_no_host(&mut self, key: ServerKey, entry: &Database) {
         let is_quiet = self.is_outage_told(entry);
         if let Some(server) = self.servers.get_mut(key) {
-            server.host = DialedHost::unknown(is_quiet);
+            server.is_dialed_at(DialedHost::unknown(is_quiet));
         }
         self.dial_failed(key, Failure::unreachable("the members of its cluster are not known yet"));
     }
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
             Known::Addresses(addresses) => match (Attempt::begin(addresses, self.hands.now), self.servers.get_mut(key))
             {
                 (Some(attempt), Some(server)) => {
-                    server.stage = ServerStage::Connecting(Box::new(attempt));
+                    server.enters(ServerStage::Connecting(Box::new(attempt)));
                     return self.connect_server(key);
                 }
                 (None, Some(_)) => "the name has no address".into(),
@@ -113,7 +113,7 @@ impl<I: Io> Worker<I> {
     /// Has servers replaced whose address their host name no longer has, as soon as they are not in use.
     fn leave_old_addresses(&mut self, name: &Arc<str>) {
         let is_left = |server: &Server| {
-            let address = server.address.as_ref().filter(|_| server.host.name() == name);
+            let address = server.address().filter(|_| server.host().name() == name);
             address.is_some_and(|address| self.names.has_moved_from(name, address))
         };
         let left: Vec<_> = self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
@@ -133,8 +133,8 @@ impl<I: Io> Worker<I> {
     /// Continues a dial whose host name has been looked up.
     fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
         let Some(server) = self.servers.get(key) else { return };
-        if matches!(server.stage, ServerStage::Resolving) {
-            let port = server.host.port();
+        if matches!(server.stage(), ServerStage::Resolving) {
+            let port = server.host().port();
             self.reach(key, &Host::Name(name.clone()), port);
         }
     }
@@ -143,13 +143,15 @@ impl<I: Io> Worker<I> {
     fn connect_server(&mut self, key: ServerKey) {
         loop {
             let Some(server) = self.servers.get_mut(key) else { return };
-            let ServerStage::Connecting(attempt) = &mut server.stage else { return };
+            let ServerStage::Connecting(attempt) = server.stage_mut() else { return };
             let address = attempt.address().clone();
-            server.address = Some(address.clone());
+            server.dials(address.clone());
             match self.hands.io.connect(&address, Owner::Server(key).to_bits()) {
                 Ok(conn) => {
-                    server.conn = conn;
-                    attempt.starts(self.hands.now);
+                    server.connects_by(conn);
+                    if let Some(attempt) = server.attempt() {
+                        attempt.starts(self.hands.now);
+                    }
                     return self.arm_server(key);
                 }
                 Err(error) if is_scarce(&error) => {
@@ -166,14 +168,14 @@ impl<I: Io> Worker<I> {
 
     /// Logs that a dial waits for a descriptor. All dials do so ten times a second while there is none.
     fn tell_delayed(&mut self, key: ServerKey, error: &std::io::Error) {
-        let Some(count) = self.registry.delayed_dials.happens(self.hands.now, DELAYED_TOLD_EVERY) else { return };
+        let Some(count) = self.registry.dial_is_delayed(self.hands.now, DELAYED_TOLD_EVERY) else { return };
         let times = if count == 1 { String::new() } else { format!(" ({count} times since the last such line)") };
         self.log_server(key, Level::Warning, format_args!("connect delayed: {}{times}", words(error)));
     }
 
     /// Repeats a dial that found no free descriptor.
     pub(crate) fn redial(&mut self, key: ServerKey) {
-        if self.servers.get(key).is_some_and(|server| server.conn == Conn::NOWHERE) {
+        if self.servers.get(key).is_some_and(|server| server.conn() == Conn::NOWHERE) {
             self.connect_server(key);
         }
     }
@@ -188,16 +190,16 @@ impl<I: Io> Worker<I> {
     /// An address has not answered in its time.
     pub(crate) fn connect_is_late(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let ServerStage::Connecting(attempt) = &server.stage else { return };
+        let ServerStage::Connecting(attempt) = server.stage() else { return };
         let is_over = self.connect_end(server, attempt).is_some_and(|end| end <= self.hands.now);
         let Some(server) = self.servers.get_mut(key) else { return };
-        let ServerStage::Connecting(attempt) = &mut server.stage else { return };
+        let ServerStage::Connecting(attempt) = server.stage_mut() else { return };
         if is_over {
             attempt.fails(NO_ANSWER);
             let failure = Failure::unreachable("connect timeout").explained(attempt.reasons().as_deref(), None);
             return self.dial_failed(key, failure);
         }
-        self.hands.io.close(server.conn, Close::Now);
+        self.hands.io.close(server.conn(), Close::Now);
         if self.may_go_on(key, NO_ANSWER) {
             self.connect_server(key);
         }
@@ -206,8 +208,8 @@ impl<I: Io> Worker<I> {
     /// When a connection has to be established at last. While there are other hosts to be tried, a silent one gets little time: a
     /// lost first packet of TCP is repeated after a second.
     pub(crate) fn connect_end(&self, server: &Server, attempt: &Attempt) -> Option<Time> {
-        let end = self.hands.active.settings.server_connect_timeout.map(|limit| server.since + limit);
-        match self.registry.databases[server.database as usize].host_choice.left() {
+        let end = self.hands.active.settings.server_connect_timeout.map(|limit| server.since() + limit);
+        match self.registry.database_at(server.database()).host_choice.left() {
             0 | 1 => end,
             _ => earliest([end, Some(attempt.begun() + HOST_TIME)]),
         }
@@ -215,7 +217,7 @@ impl<I: Io> Worker<I> {
 
     /// The level of a line about a dial: during an outage, each attempt but one in a while is of use only to who looks for it.
     pub(crate) fn dial_level(&self, key: ServerKey, level: Level) -> Level {
-        let is_quiet = self.servers.get(key).is_some_and(|server| server.host.is_quiet());
+        let is_quiet = self.servers.get(key).is_some_and(|server| server.host().is_quiet());
         if is_quiet { Level::Debug } else { level }
     }
 
@@ -223,9 +225,13 @@ impl<I: Io> Worker<I> {
     fn may_go_on(&mut self, key: ServerKey, why: &str) -> bool {
         let line = self.server_prefix(key);
         let Some(server) = self.servers.get_mut(key) else { return false };
-        let ServerStage::Connecting(attempt) = &mut server.stage else { return false };
-        server.conn = Conn::NOWHERE;
-        let (failed, host) = (attempt.address().clone(), server.host.name().clone());
+        if server.attempt().is_none() {
+            return false;
+        }
+        server.connects_by(Conn::NOWHERE);
+        let host = server.host().name().clone();
+        let Some(attempt) = server.attempt() else { return false };
+        let failed = attempt.address().clone();
         let next = attempt.fails(why).map(word);
         let all = attempt.reasons();
         self.names.note_unreached(&host, &failed, self.hands.now);
@@ -244,7 +250,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_connected(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         if self.hands.active.settings.log_connections {
-            let ours = self.hands.io.near_end(server.conn);
+            let ours = self.hands.io.near_end(server.conn());
             let from = ours.map_or_else(String::new, |ours| format!(" (from {ours})"));
             self.log_server(key, self.dial_level(key, Level::Log), format_args!("new connection to server{from}"));
         }

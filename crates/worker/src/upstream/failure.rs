@@ -24,7 +24,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dial_failed(&mut self, key: ServerKey, mut failure: Failure) {
         self.count_failed_handshake(key);
         let Some(server) = self.servers.get(key) else { return };
-        let (pool, is_logged_in) = (server.pool, matches!(server.stage, ServerStage::Introducing));
+        let (pool, is_logged_in) = (server.pool(), matches!(server.stage(), ServerStage::Introducing));
         failure.whose = Some(self.whose_login(key));
         let kind = failure.kind;
         if let Some(place) = self.registry.pool_mut(pool) {
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn end_dial(&mut self, key: ServerKey, failure: Failure) {
-        let is_dedicated = self.servers.get(key).is_some_and(|server| server.dedicated.is_some());
+        let is_dedicated = self.servers.get(key).is_some_and(|server| server.dedicated().is_some());
         let is_refused = failure.sqlstate.is_some() && is_dedicated;
         self.drop_server(key, Closed::Other, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
@@ -87,13 +87,13 @@ impl<I: Io> Worker<I> {
     /// clients wait until one becomes that. What fails after a login (`connect_query`) is not the fault of the host, and would fail elsewhere.
     fn kind_by_hosts(&mut self, key: ServerKey, kind: FailureKind) -> FailureKind {
         let Some(server) = self.servers.get(key) else { return kind };
-        let is_logged_in = matches!(server.stage, ServerStage::Introducing);
-        let place = &mut self.registry.databases[server.database as usize];
+        let is_logged_in = matches!(server.stage(), ServerStage::Introducing);
+        let place = self.registry.database_at_mut(server.database());
         let goes_on = match kind {
             FailureKind::Unreachable | FailureKind::Passing if !is_logged_in => {
-                place.host_choice.fails(server.host.place(), self.hands.now)
+                place.host_choice.fails(server.host().place(), self.hands.now)
             }
-            _ => place.host_choice.was_in_vain(server.host.place()),
+            _ => place.host_choice.was_in_vain(server.host().place()),
         };
         let asks_for_role = place.entry.as_ref().is_some_and(|entry| asks_for_role(entry));
         match kind {
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
     /// No host of a server's database can be used, unless the search for one goes on.
     fn note_outage(&mut self, key: ServerKey, kind: FailureKind) {
         let Some(server) = self.servers.get(key).filter(|_| kind != FailureKind::Elsewhere) else { return };
-        let pool = server.pool;
+        let pool = server.pool();
         let Some(hosts) = self.registry.entry_of(pool).map(|entry| hosts_word(entry)) else { return };
         let longest = self.hands.active.settings.server_login_retry;
         if let Some(at) = self.hosts.outage_begins(&hosts, pool, self.hands.now, longest) {
@@ -124,15 +124,15 @@ impl<I: Io> Worker<I> {
     /// A server is ready: the search for a host is over.
     pub(super) fn end_search(&mut self, key: ServerKey) {
         if let Some(server) = self.servers.get(key) {
-            self.registry.databases[server.database as usize].host_choice.ends();
+            self.registry.database_at_mut(server.database()).host_choice.ends();
         }
     }
 
     /// A host has answered a login: all pools that need the same hosts may log in again.
     pub(super) fn end_outage(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.host.is_reached();
-        let entry = self.registry.entry_of(server.pool);
+        server.host_mut().is_reached();
+        let entry = self.registry.entry_of(server.pool());
         let Some(outage) = self.hosts.outage_ends(|| entry.map(|entry| hosts_word(entry))) else { return };
         let lasted = self.hands.now.since(outage.since).as_secs_f32();
         self.log_server(key, Level::Log, format_args!("the host answers logins again, after {lasted:.1} s"));
@@ -159,11 +159,11 @@ impl<I: Io> Worker<I> {
     /// read like errors of the client's own login.
     fn whose_login(&self, key: ServerKey) -> Arc<str> {
         let Some(server) = self.servers.get(key) else { return Arc::default() };
-        let user = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
-        if !server.host.is_known() {
+        let user = self.registry.pool(server.pool()).map_or("", |place| &*place.user_name);
+        if !server.host().is_known() {
             return format!("user \"{user}\"").into();
         }
-        let (host, port) = (server.host.word(), server.host.port());
+        let (host, port) = (server.host().word(), server.host().port());
         format!("host {host}, port {port}, user \"{user}\"").into()
     }
 

@@ -17,8 +17,8 @@ impl<I: Io> Worker<I> {
         if all.len() < 2 || has_one_host_at_a_time(entry) {
             return all;
         }
-        for (_, server) in self.servers.iter().filter(|(key, row)| row.database == database && Some(*key) != but) {
-            if let Some(host) = all.get_mut(server.host.place()) {
+        for (_, server) in self.servers.iter().filter(|(key, row)| row.database() == database && Some(*key) != but) {
+            if let Some(host) = all.get_mut(server.host().place()) {
                 host.servers += 1;
             }
         }

@@ -32,11 +32,11 @@ impl<I: Io> Worker<I> {
     /// Sends a server that has logged in its `connect_query`.
     pub(crate) fn begin_introduction(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let takes_queries = server.dedicated.as_ref().is_none_or(|dedicated| dedicated.takes_queries());
-        let entry = self.registry.databases[server.database as usize].entry.as_ref().filter(|_| takes_queries);
+        let takes_queries = server.dedicated().is_none_or(|dedicated| dedicated.takes_queries());
+        let entry = self.registry.database_at(server.database()).entry.as_ref().filter(|_| takes_queries);
         match entry.and_then(|entry| entry.connect_query.clone()) {
             Some(query) => {
-                server.stage = ServerStage::Introducing;
+                server.enters(ServerStage::Introducing);
                 server.ask(&mut self.hands.io, &query);
             }
             None => self.ask_at_first(key),
@@ -51,21 +51,21 @@ impl<I: Io> Worker<I> {
             return;
         };
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = ServerStage::Introducing;
+        server.enters(ServerStage::Introducing);
         self.ask(key, probe);
     }
 
     fn question_at_first(&mut self, key: ServerKey) -> Option<Probe> {
-        let server = self.servers.get_mut(key).filter(|server| server.dedicated.is_none())?;
-        let place = self.registry.pool(server.pool).filter(|place| place.follows)?;
+        let server = self.servers.get_mut(key).filter(|server| server.dedicated().is_none())?;
+        let place = self.registry.pool(server.pool()).filter(|place| place.follows)?;
         let (login, user, is_first) = (place.user_name.clone(), place.user, place.welcome.is_none());
         let has_begun = place.welcome.as_ref().is_some_and(|welcome| welcome.begun.is_some());
-        let DatabasePlace { entry, function_catalog, .. } = &mut self.registry.databases[server.database as usize];
+        let DatabasePlace { entry, function_catalog, .. } = self.registry.database_at_mut(server.database());
         let query = entry.as_ref().and_then(|entry| entry.connect_query.as_deref());
         if let Some(query) = query {
             let class = classify(query.as_bytes(), Dialect::default(), function_catalog.knowledge());
             let names = class.mentions.iter().map(|name| &**name);
-            server.session.placeholders |= function_catalog.custom.mention(user, names, self.hands.now);
+            server.session_mut().placeholders |= function_catalog.custom.mention(user, names, self.hands.now);
         }
         let knowledge = function_catalog.knowledge();
         // Login event triggers are assumed to stay as the pool's first server has shown them.
@@ -92,24 +92,24 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(server) = self.servers.get_mut(key) else { return };
-        if let Some(probe) = server.session.phase.take_probe() {
+        if let Some(probe) = server.session_mut().phase.take_probe() {
             // If this probe has failed, the server becomes ready all the same, and its first client gets the error.
             let seen = probe.end();
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
             if let Some(seen) = &seen {
-                let login = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
-                let is_reported = |name: &str| server.session.vars.reports(&self.hands.active.tracked, name);
+                let login = self.registry.pool(server.pool()).map_or("", |place| &*place.user_name);
+                let is_reported = |name: &str| server.session().vars.reports(&self.hands.active.tracked, name);
                 let overrides = seen.overrides(&Overrides::default(), &is_reported, login);
-                server.session.overrides = shared(overrides);
+                server.session_mut().overrides = shared(overrides);
             }
             self.learn(key, seen.and_then(|seen| seen.knowledge));
             match learns_settings {
                 true => self.ask_at_first(key),
                 false => self.dialed(key),
             }
-        } else if server.session.exchange.may_end() {
+        } else if server.session().exchange.may_end() {
             self.ask_at_first(key);
-        } else if server.session.exchange.owes_nothing() {
+        } else if server.session().exchange.owes_nothing() {
             self.dial_failed(key, Failure::unreachable("exec_on_connect query failed"));
         }
     }
@@ -118,17 +118,17 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dialed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.comes_to_rest();
-        server.last_received = self.hands.now;
-        self.registry.databases[server.database as usize].is_missing = false;
-        let (pool, is_shared) = (server.pool, server.dedicated.is_none());
+        server.is_heard(self.hands.now);
+        self.registry.database_at_mut(server.database()).is_missing = false;
+        let (pool, is_shared) = (server.pool(), server.dedicated().is_none());
         // A dedicated server keeps its welcome for its own client.
-        let welcome = server.welcome.take_if(|_| is_shared);
+        let welcome = is_shared.then(|| server.take_welcome()).flatten();
         if let Some((place, welcome)) = self.registry.pool_mut(pool).filter(|_| is_shared).zip(welcome) {
             match &mut place.welcome {
                 None => {
                     let welcome = place.welcome.insert(welcome);
-                    if server.session.overrides.is_some() {
-                        Rc::make_mut(welcome).begun.clone_from(&server.session.overrides);
+                    if server.session().overrides.is_some() {
+                        Rc::make_mut(welcome).begun.clone_from(&server.session().overrides);
                     }
                 }
                 // The server may have another version than those before it.

@@ -25,8 +25,8 @@ impl<I: Io> Worker<I> {
         let mut nonce = [0; auth::scram::NONCE_BYTES];
         self.hands.io.randomness(&mut nonce);
         let Some(server) = self.servers.get(key) else { return };
-        let channel = server.security.as_ref().and_then(|security| security.end_point.clone());
-        let identity = match self.identity(server.pool, server.dedicated.is_none()) {
+        let channel = server.security().and_then(|security| security.end_point.clone());
+        let identity = match self.identity(server.pool(), server.dedicated().is_none()) {
             Ok(identity) => Identity { channel, ..identity },
             Err(failure) => {
                 self.dial_failed(key, failure);
@@ -37,9 +37,9 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         let login = ServerLogin::begin(identity, nonce, &mut out);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = ServerStage::Login(Box::new(login));
-        self.hands.io.send(server.conn, out.into());
-        self.hands.io.receive(server.conn, Receive::Stream);
+        server.enters(ServerStage::Login(Box::new(login)));
+        self.hands.io.send(server.conn(), out.into());
+        self.hands.io.receive(server.conn(), Receive::Stream);
     }
 
     /// The user and secret for the pool's servers: the secret is the database line's own, else that of the user. A
@@ -84,10 +84,9 @@ impl<I: Io> Worker<I> {
         let mut at = 0;
         while at < bytes.len() {
             let server = self.servers.get_mut(key)?;
-            let ServerStage::Login(login) = &mut server.stage else {
-                return Some(at);
-            };
-            let piece = match server.session.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
+            let conn = server.conn();
+            let (ServerStage::Login(login), session) = server.stage_and_session() else { return Some(at) };
+            let piece = match session.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
                 Step::Piece(piece) => piece,
                 Step::More => return None,
                 Step::Bad { kind, .. } => {
@@ -99,16 +98,16 @@ impl<I: Io> Worker<I> {
             let step = if piece.is_whole() {
                 login.hear(piece.kind, &bytes[piece.body])
             } else {
-                server.session.collected.extend_from_slice(&bytes[piece.body.clone()]);
+                session.collected.extend_from_slice(&bytes[piece.body.clone()]);
                 if !piece.is_last() {
                     continue;
                 }
-                let body = std::mem::take(&mut server.session.collected);
+                let body = std::mem::take(&mut session.collected);
                 login.hear(piece.kind, &body)
             };
             match step {
                 Ok(LoginStep::Wait) => {}
-                Ok(LoginStep::Send(out)) => self.hands.io.send(server.conn, out.into()),
+                Ok(LoginStep::Send(out)) => self.hands.io.send(conn, out.into()),
                 Ok(LoginStep::Derive(derivation)) => self.hash_for_server(key, derivation),
                 Ok(LoginStep::Ready(arrival)) => self.arrived(key, arrival),
                 Err(fault) => {
@@ -135,10 +134,9 @@ impl<I: Io> Worker<I> {
         let vars = self.known_vars.share(vars);
         let statuses = Statuses::new(vars.clone(), tracked);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.session.begins_with(vars.clone());
-        server.cancel_key = arrival.key;
-        let pool = server.pool;
-        server.welcome = Some(Rc::new(Welcome { fixed, statuses, begun: None }));
+        server.session_mut().begins_with(vars.clone());
+        let pool = server.pool();
+        server.is_welcomed(arrival.key, Rc::new(Welcome { fixed, statuses, begun: None }));
         if let Some(place) = self.registry.pool_mut(pool) {
             (place.salted, place.doubt) = (arrival.salted, Doubt::None);
         }
@@ -154,7 +152,7 @@ impl<I: Io> Worker<I> {
         let failure = match fault {
             LoginFault::Refused(notice) => {
                 let (severity, message) = (&notice.severity, &notice.message);
-                if self.servers.get(key).is_some_and(|server| server.dedicated.is_some()) {
+                if self.servers.get(key).is_some_and(|server| server.dedicated().is_some()) {
                     self.hands.log.about(&line, Level::Error, format_args!("S: login failed: {severity}: {message}"));
                 } else {
                     let words = format_args!("server login failed: {severity} {message}");
@@ -162,7 +160,7 @@ impl<I: Io> Worker<I> {
                 }
                 let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
                 if let Some(server) = self.servers.get(key).filter(|_| sqlstate == NO_SUCH_DATABASE) {
-                    self.registry.databases[server.database as usize].is_missing = true;
+                    self.registry.database_at_mut(server.database()).is_missing = true;
                 }
                 Failure::refused(sqlstate, message.as_str()).explained(notice.detail.as_deref(), notice.hint.as_deref())
             }

@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
     /// Looks from time to time which servers had better be at other hosts, as long as there is a database with several.
     pub(crate) fn arm_moves(&mut self) {
         let has_several = |entry: &Arc<Database>| may_move(entry);
-        let mut entries = self.registry.databases.iter().filter_map(|place| place.entry.as_ref());
+        let mut entries = self.registry.databases().filter_map(|(_, place)| place.entry.as_ref());
         if entries.any(has_several) && self.hosts.arm_moves() {
             self.hands.timers.insert(self.hands.now + MOVES_EVERY, Timer::Moves);
         }
@@ -47,10 +47,10 @@ impl<I: Io> Worker<I> {
         let rests = self.hands.active.settings.server_login_retry;
         let mut moved = 0;
         for (number, hosts) in all {
-            let Some(entry) = self.registry.databases[number as usize].entry.clone() else { continue };
+            let Some(entry) = self.registry.database_at(number).entry.clone() else { continue };
             let mut terms = self.wishes_for_hosts(&entry);
             terms.iter_mut().zip(&hosts).for_each(|(terms, there)| terms.servers = there.servers);
-            let choice = &mut self.registry.databases[number as usize].host_choice;
+            let choice = &mut self.registry.database_at_mut(number).host_choice;
             let mut places: Vec<usize> = (0..hosts.len()).collect();
             places.sort_by_key(|place| std::cmp::Reverse(hosts[*place].servers));
             let found = places.into_iter().find_map(|from| {
@@ -75,12 +75,12 @@ impl<I: Io> Worker<I> {
     fn servers_by_host(&self) -> BTreeMap<u32, Vec<There>> {
         let mut all: BTreeMap<u32, Vec<There>> = BTreeMap::new();
         for (key, server) in self.servers.iter() {
-            let entry = self.registry.databases[server.database as usize].entry.as_ref();
+            let entry = self.registry.database_at(server.database()).entry.as_ref();
             let Some(entry) = entry.filter(|entry| may_move(entry)) else { continue };
-            let hosts = all.entry(server.database).or_insert_with(|| vec![There::default(); entry.hosts.len()]);
-            let Some(there) = hosts.get_mut(server.host.place()) else { continue };
+            let hosts = all.entry(server.database()).or_insert_with(|| vec![There::default(); entry.hosts.len()]);
+            let Some(there) = hosts.get_mut(server.host().place()) else { continue };
             there.servers += 1;
-            let is_idle = matches!(server.stage, ServerStage::Idle) && server.dedicated.is_none();
+            let is_idle = matches!(server.stage(), ServerStage::Idle) && server.dedicated().is_none();
             if let Some((_, since)) = self.pools.times_of(key).filter(|_| is_idle)
                 && there.idle.is_none_or(|(first, _)| since < first)
             {
@@ -92,14 +92,14 @@ impl<I: Io> Worker<I> {
 
     /// A host of a cluster is a replica that answers: databases that read from replicas may use it.
     pub(crate) fn replica_is_back(&mut self, cluster: &str, host: &str) {
-        for number in 0..self.registry.databases.len() {
-            let entry = self.registry.databases[number].entry.clone();
+        for number in self.registry.database_numbers() {
+            let entry = self.registry.database_at(number).entry.clone();
             let is_reader =
                 |entry: &Arc<Database>| entry.cluster.as_deref() == Some(cluster) && !has_one_host_at_a_time(entry);
             let Some(entry) = entry.filter(is_reader) else { continue };
             if let Some(place) = entry.place_of(|name, port| *name.at(port) == *host) {
-                self.registry.databases[number].host_choice.is_back(place);
-                self.try_hosts_of(number as u32);
+                self.registry.database_at_mut(number).host_choice.is_back(place);
+                self.try_hosts_of(number);
             }
         }
     }

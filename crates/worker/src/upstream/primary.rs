@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
     /// Whether a server is where clients of its database may write.
     pub(super) fn is_at_its_primary(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return true };
-        let Some(entry) = self.registry.databases[server.database as usize].entry.as_ref() else { return true };
+        let Some(entry) = self.registry.database_at(server.database()).entry.as_ref() else { return true };
         heeded_by_dials(self.gate_of(entry)).is_none() || self.is_at_primary(server, entry)
     }
 
@@ -43,11 +43,9 @@ impl<I: Io> Worker<I> {
             let is_same = has_hosts.is_some_and(|(was, is)| Arc::ptr_eq(was, is) || was == is);
             (was != is || !is_same).then(|| is.cloned().unwrap_or_default())
         };
-        let entries = self.registry.databases.iter().map(|place| place.entry.clone());
-        let changed = entries.enumerate().filter_map(|(number, entry)| {
-            let entry = entry?;
-            let gate = is_new(&entry)?;
-            Some((number as u32, gate))
+        let changed = self.registry.databases().filter_map(|(number, place)| {
+            let gate = is_new(place.entry.as_ref()?)?;
+            Some((number, gate))
         });
         let changed: Vec<(u32, Gate)> = changed.collect();
         self.leave_other_hosts_than_primary();
@@ -64,16 +62,16 @@ impl<I: Io> Worker<I> {
         let is_of = |entry: &Option<Arc<Database>>| {
             entry.as_ref().and_then(|entry| entry.cluster.as_ref()).is_some_and(|name| **name == *cluster)
         };
-        for number in 0..self.registry.databases.len() {
-            if is_of(&self.registry.databases[number].entry) {
-                self.try_hosts_of(number as u32);
+        for number in self.registry.database_numbers() {
+            if is_of(&self.registry.database_at(number).entry) {
+                self.try_hosts_of(number);
             }
         }
     }
 
     /// Closes the clients that have a server of the primary of a cluster, in favour of a switchover; not those of streams.
     pub(crate) fn end_loans_at_primary(&mut self, cluster: &str) {
-        let is_lent = |server: &Server| matches!(server.stage, ServerStage::Lent { .. } | ServerStage::Cleaning(_));
+        let is_lent = |server: &Server| matches!(server.stage(), ServerStage::Lent { .. } | ServerStage::Cleaning(_));
         let is_ended = |server: &Server| is_lent(server) && !server.outlasts_drain();
         let ours = self.servers.iter().filter(|(_, server)| is_ended(server) && self.is_at_primary_of(server, cluster));
         let keys: Vec<ServerKey> = ours.map(|(key, _)| key).collect();
@@ -86,18 +84,18 @@ impl<I: Io> Worker<I> {
     /// dialed first.
     pub(crate) fn leave_replica(&mut self, cluster: &str, host: &str) {
         let place_there = |server: &Server| {
-            let entry = self.registry.databases[server.database as usize].entry.as_ref()?;
+            let entry = self.registry.database_at(server.database()).entry.as_ref()?;
             let is_reader = entry.cluster.as_deref() == Some(cluster) && entry.cluster_of_primary().is_none();
             let place = entry.place_of(|name, port| *name.at(port) == *host).filter(|_| is_reader)?;
             let (name, port) = entry.hosts_with_ports().nth(place)?;
-            server.is_at(name, port).then_some((server.database, place))
+            server.is_at(name, port).then_some((server.database(), place))
         };
         let there = self.servers.iter().filter_map(|(key, server)| Some((key, place_there(server)?)));
         let there: Vec<(ServerKey, (u32, usize))> = there.collect();
         for (key, (database, place)) in there {
-            self.registry.databases[database as usize].host_choice.fails(place, self.hands.now);
+            self.registry.database_at_mut(database).host_choice.fails(place, self.hands.now);
             let Some(server) = self.servers.get(key) else { continue };
-            match server.stage {
+            match server.stage() {
                 ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => {
                     self.cut_off(key, SILENT, |_, _| Fault::ServerCrashed);
                 }
@@ -111,14 +109,14 @@ impl<I: Io> Worker<I> {
 
     /// Whether a server belongs to a database that is on the primary of this cluster.
     pub(crate) fn is_at_primary_of(&self, server: &Server, cluster: &str) -> bool {
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.database_at(server.database()).entry.as_ref();
         entry.and_then(|entry| entry.cluster_of_primary()).is_some_and(|name| **name == *cluster)
     }
 
     /// What a client is told whose server was lost in the middle of something.
     pub(crate) fn loss_in_the_middle(&self, key: ServerKey) -> Fault {
         let Some(server) = self.servers.get(key) else { return Fault::ServerCrashed };
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.database_at(server.database()).entry.as_ref();
         let is_of_primary = entry.is_some_and(|entry| entry.cluster_of_primary().is_some());
         match is_outcome_unknown(server.owes_outcome()) && is_of_primary {
             true => Fault::OutcomeUnknown { host: self.host_words(server) },
@@ -145,14 +143,14 @@ impl<I: Io> Worker<I> {
     /// Closes the servers of all databases that are not where their clients may write, whatever has changed: a gate, or a line.
     fn leave_other_hosts_than_primary(&mut self) {
         let is_left = |server: &Server| {
-            let entry = self.registry.databases[server.database as usize].entry.as_ref();
+            let entry = self.registry.database_at(server.database()).entry.as_ref();
             is_left(entry.is_some_and(|entry| !self.is_at_primary(server, entry)))
         };
         let left: Vec<ServerKey> =
             self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
         for key in left {
             let Some(server) = self.servers.get(key) else { continue };
-            match server.stage {
+            match server.stage() {
                 ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => {
                     self.cut_off(key, LEFT, left_primary)
                 }
@@ -168,14 +166,14 @@ impl<I: Io> Worker<I> {
     /// Closes the servers of databases for standbys at hosts that are primaries now, as soon as no client has them.
     fn leave_promoted_hosts(&mut self) {
         let is_left = |server: &Server| {
-            let entry = self.registry.databases[server.database as usize].entry.as_ref();
+            let entry = self.registry.database_at(server.database()).entry.as_ref();
             let entry = entry.filter(|entry| entry.target_session_attrs == SessionAttrs::Standby);
             let cluster = entry.and_then(|entry| entry.cluster.as_ref());
             let gate = cluster.and_then(|cluster| self.hands.active.standing.gate(cluster));
             let (Some(entry), Some(Gate::Only(name))) = (entry, gate) else { return false };
             let place = entry.place_of(|host, port| *host.at(port) == **name);
             let there = place.and_then(|place| entry.hosts_with_ports().nth(place));
-            server.dedicated.is_none() && there.is_some_and(|(host, port)| server.is_at(host, port))
+            server.dedicated().is_none() && there.is_some_and(|(host, port)| server.is_at(host, port))
         };
         let left: Vec<ServerKey> =
             self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
@@ -190,7 +188,7 @@ impl<I: Io> Worker<I> {
     /// and on whether an answer is owed.
     fn cut_off(&mut self, key: ServerKey, why: &str, fault: fn(Arc<str>, bool) -> Fault) {
         let Some(server) = self.servers.get(key) else { return };
-        let (waits_since, client) = (server.session.phase.waits_since(), server.client());
+        let (waits_since, client) = (server.session().phase.waits_since(), server.client());
         let host = self.host_words(server);
         let is_owed = server.owes_outcome();
         self.retired_by(key, EndedBy::Renewal);
@@ -210,7 +208,7 @@ impl<I: Io> Worker<I> {
 
     /// The host of a server, for its client.
     fn host_words(&self, server: &Server) -> Arc<str> {
-        format!("{}:{}", server.host.word(), server.host.port()).into()
+        format!("{}:{}", server.host().word(), server.host().port()).into()
     }
 
     /// Ends the pauses after failed logins at the hosts of a database.

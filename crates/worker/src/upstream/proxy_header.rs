@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn send_proxy_header(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         let Some(version) = version(self.proxy_protocol_of(server)) else { return };
-        let conn = server.conn;
+        let conn = server.conn();
         let mut out = Vec::new();
         match self.ends_of_dedicated(server) {
             Some(ends) => proxy::write(&mut out, version, Some(ends)),
@@ -30,13 +30,13 @@ impl<I: Io> Worker<I> {
 
     /// The header with which connections for the database of this server begin.
     pub(crate) fn proxy_protocol_of(&self, server: &Server) -> ProxyProtocol {
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.database_at(server.database()).entry.as_ref();
         entry.map_or(ProxyProtocol::Off, |entry| entry.proxy_protocol)
     }
 
     /// The address of the client to which a server is dedicated, and the one that the client has connected to.
     fn ends_of_dedicated(&self, server: &Server) -> Option<(SocketAddr, SocketAddr)> {
-        let client = self.clients.get(server.dedicated.as_ref()?.client())?;
+        let client = self.clients.get(server.dedicated()?.client())?;
         let source = client.peer.tcp()?;
         // The client of a proxy on our Unix socket has connected to no address of ours.
         let nowhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);

@@ -28,15 +28,15 @@ impl<I: Io> Worker<I> {
     /// Whether the database of a server may read where the server is.
     pub(super) fn may_be_read(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return true };
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
-        entry.is_none_or(|entry| self.is_near_enough(entry, server.host.place()))
+        let entry = self.registry.database_at(server.database()).entry.as_ref();
+        entry.is_none_or(|entry| self.is_near_enough(entry, server.host().place()))
     }
 
     /// Other hosts may be read from: servers at those that are too far behind are replaced, and those that are near enough again are
     /// tried at once. Where nothing is known yet, servers stay.
     pub(crate) fn heed_lag(&mut self, old: &Standing) {
-        for number in 0..self.registry.databases.len() {
-            let Some(entry) = self.registry.databases[number].entry.clone().filter(|entry| has_limit(entry)) else {
+        for number in self.registry.database_numbers() {
+            let Some(entry) = self.registry.database_at(number).entry.clone().filter(|entry| has_limit(entry)) else {
                 continue;
             };
             let Some(readable) = self.hands.active.standing.readable(&entry) else { continue };
@@ -49,20 +49,20 @@ impl<I: Io> Worker<I> {
                 })
                 .map(|(place, _)| place)
                 .collect();
-            self.leave_distant_hosts(number as u32, &entry);
-            let choice = &mut self.registry.databases[number].host_choice;
+            self.leave_distant_hosts(number, &entry);
+            let choice = &mut self.registry.database_at_mut(number).host_choice;
             new.iter().for_each(|place| choice.is_back(*place));
             if !new.is_empty() {
-                self.try_hosts_of(number as u32);
+                self.try_hosts_of(number);
             }
         }
     }
 
     fn leave_distant_hosts(&mut self, database: u32, entry: &Database) {
         let is_left = |server: &Server| {
-            server.database == database
-                && server.dedicated.is_none()
-                && !self.is_near_enough(entry, server.host.place())
+            server.database() == database
+                && server.dedicated().is_none()
+                && !self.is_near_enough(entry, server.host().place())
         };
         let left: Vec<ServerKey> =
             self.servers.iter().filter(|(_, server)| is_left(server)).map(|(key, _)| key).collect();
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
     /// primary answers their reads instead.
     pub(super) fn for_want_of_a_replica(&self, key: ServerKey, failure: Failure) -> Failure {
         let Some(server) = self.servers.get(key) else { return failure };
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.database_at(server.database()).entry.as_ref();
         let refuses = entry.filter(|entry| entry.when_no_replica == WhenNoReplica::Refuse || server.is_replica());
         match refuses {
             Some(entry) if failure.kind == FailureKind::Passing => Failure {

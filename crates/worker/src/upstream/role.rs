@@ -92,8 +92,8 @@ impl<I: Io> Worker<I> {
     /// host is tried, if there is one.
     fn shows(&mut self, key: ServerKey, suits: Suits, attrs: SessionAttrs) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
-        let place = server.host.place();
-        let choice = &mut self.registry.databases[server.database as usize].host_choice;
+        let place = server.host().place();
+        let choice = &mut self.registry.database_at_mut(server.database()).host_choice;
         if choice.shows(place, suits) {
             return true;
         }
@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
     /// Asks a server that does not report its role, as before PostgreSQL 14: the statement fails if the role does not fit.
     fn ask_for_role(&mut self, key: ServerKey, attrs: SessionAttrs) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if server.dedicated.as_ref().is_some_and(|dedicated| !dedicated.takes_queries()) {
+        if server.dedicated().is_some_and(|dedicated| !dedicated.takes_queries()) {
             self.dial_failed(
                 key,
                 Failure::refused(NOT_SUPPORTED, "PostgreSQL before 14 does not tell its role to physical replication"),
@@ -119,14 +119,14 @@ impl<I: Io> Worker<I> {
             SessionAttrs::Primary => "not pg_catalog.pg_is_in_recovery()",
             SessionAttrs::Standby | SessionAttrs::PreferStandby => "pg_catalog.pg_is_in_recovery()",
         };
-        server.stage = ServerStage::Introducing;
-        server.host.question_is(RoleQuestion::Asked);
+        server.enters(ServerStage::Introducing);
+        server.host_mut().question_is(RoleQuestion::Asked);
         server.ask(&mut self.hands.io, &format!("select 1 / case when {fits} then 1 else 0 end"));
     }
 
     /// A server that is not ready yet has answered everything. Returns whether that was the question about its role.
     pub(crate) fn has_proved_role(&mut self, key: ServerKey) -> bool {
-        let question = self.servers.get_mut(key).map(|server| server.host.take_question()).unwrap_or_default();
+        let question = self.servers.get_mut(key).map(|server| server.host_mut().take_question()).unwrap_or_default();
         let attrs = self.attrs_of(key).unwrap_or_default();
         let is_used = match question {
             RoleQuestion::None => return false,
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
 
     /// A query of ours has failed. Returns whether that was the question about the role.
     pub(crate) fn has_disproved_role(&mut self, key: ServerKey, notice: &Notice) -> bool {
-        let question = self.servers.get_mut(key).map(|server| server.host.take_question());
+        let question = self.servers.get_mut(key).map(|server| server.host_mut().take_question());
         if question != Some(RoleQuestion::Asked) {
             return false;
         }
@@ -169,7 +169,7 @@ impl<I: Io> Worker<I> {
             && let Some(server) = self.servers.get_mut(key)
         {
             // It is not ready before its `ReadyForQuery`.
-            server.host.question_is(RoleQuestion::Settled);
+            server.host_mut().question_is(RoleQuestion::Settled);
         }
         true
     }
@@ -180,19 +180,19 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         // What `connect_query` sets, or a client's last request that is being cleaned up, says nothing about the host: at the end of
         // the cleanup the reports are looked at again.
-        if !is_role_heeded(matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. })) {
+        if !is_role_heeded(matches!(server.stage(), ServerStage::Idle | ServerStage::Lent { .. })) {
             return;
         }
         let Some(reported) = self.reported_by(server) else { return };
         self.note_role(key, reported.role());
         let Some(attrs) = self.attrs_of(key) else { return };
         let Some(server) = self.servers.get(key) else { return };
-        let choice = &mut self.registry.databases[server.database as usize].host_choice;
-        if choice.shows(server.host.place(), reported.suits(attrs)) {
+        let choice = &mut self.registry.database_at_mut(server.database()).host_choice;
+        if choice.shows(server.host().place(), reported.suits(attrs)) {
             return;
         }
         // A client can cause this report by a function that nobody reads: then only its own server is replaced.
-        if choice.leaves(server.host.place(), self.hands.now, LEFT_EVERY) {
+        if choice.leaves(server.host().place(), self.hands.now, LEFT_EVERY) {
             self.leave_host(key, attrs);
         } else {
             self.retired_by(key, EndedBy::Renewal);
@@ -206,9 +206,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn write_refused(&mut self, key: ServerKey) {
         let Some(attrs) = self.attrs_of(key) else { return };
         let Some(server) = self.servers.get(key) else { return };
-        let (place, name) = (server.host.place(), server.host.name().clone());
+        let (place, name) = (server.host().place(), server.host().name().clone());
         let reported = self.reported_by(server);
-        let choice = &mut self.registry.databases[server.database as usize].host_choice;
+        let choice = &mut self.registry.database_at_mut(server.database()).host_choice;
         let may_have_moved = attrs == SessionAttrs::Any && reported.is_some_and(|reported| reported.in_recovery);
         let writes = matches!(attrs, SessionAttrs::ReadWrite | SessionAttrs::Primary);
         let is_doubtful = writes && reported.is_none();
@@ -226,14 +226,15 @@ impl<I: Io> Worker<I> {
     /// Has the servers of a database at the host of this one replaced, each as soon as no client has it.
     fn leave_host(&mut self, key: ServerKey, attrs: SessionAttrs) {
         let Some(server) = self.servers.get(key) else { return };
-        let (database, host, address) = (server.database, server.host.clone(), server.address.clone());
+        let (database, host, address) = (server.database(), server.host().clone(), server.address().cloned());
         let why = mismatch(attrs);
         self.log_server(key, Level::Warning, format_args!("replacing the servers at this host: {why}"));
         let is_there = |server: &Server| {
             let is_open =
-                matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_));
-            let is_same = server.host.is_like(&host) && (!host.name().is_empty() || server.address == address);
-            server.database == database && is_open && server.dedicated.is_none() && is_same
+                matches!(server.stage(), ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_));
+            let is_same =
+                server.host().is_like(&host) && (!host.name().is_empty() || server.address() == address.as_ref());
+            server.database() == database && is_open && server.dedicated().is_none() && is_same
         };
         let there: Vec<_> = self.servers.iter().filter(|(_, server)| is_there(server)).map(|(key, _)| key).collect();
         for server in there {
@@ -244,13 +245,13 @@ impl<I: Io> Worker<I> {
 
     /// What a server has reported last.
     fn reported_by(&self, server: &Server) -> Option<Reported> {
-        let (vars, tracked) = (&server.session.vars, &self.hands.active.tracked);
+        let (vars, tracked) = (&server.session().vars, &self.hands.active.tracked);
         Reported::read(|name| vars.get(tracked.reported_place(name)?))
     }
 
     fn attrs_of(&self, key: ServerKey) -> Option<SessionAttrs> {
-        let database = self.servers.get(key)?.database;
-        Some(self.registry.databases[database as usize].entry.as_ref()?.target_session_attrs)
+        let database = self.servers.get(key)?.database();
+        Some(self.registry.database_at(database).entry.as_ref()?.target_session_attrs)
     }
 
     fn note_role(&mut self, key: ServerKey, role: HostRole) {

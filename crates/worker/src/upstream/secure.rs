@@ -12,20 +12,20 @@ use reactor::tls::{Demand, Security, Side};
 use reactor::{Address, Conn, Io, Level, Receive};
 use wire::write;
 
-use crate::data::server::{Securing, Server, ServerStage};
+use crate::data::server::{Securing, ServerStage};
 use crate::planted::is_refusal;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// Whether to send `SSLRequest` to this server.
     pub(crate) fn asks_for_tls(&self, key: ServerKey) -> bool {
-        let address = self.servers.get(key).and_then(|server| server.address.as_ref());
+        let address = self.servers.get(key).and_then(|server| server.address());
         self.hands.active.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
     }
 
     /// Whether this server must use TLS and cannot, because the certificates or keys for it could not be read.
     pub(crate) fn lacks_tls(&self, key: ServerKey) -> bool {
-        let address = self.servers.get(key).and_then(|server| server.address.as_ref());
+        let address = self.servers.get(key).and_then(|server| server.address());
         self.hands.active.settings.server_tls_sslmode.forbids_clear_text()
             && self.hands.active.tls.demand.is_none()
             && matches!(address, Some(Address::Tcp(_)))
@@ -34,17 +34,15 @@ impl<I: Io> Worker<I> {
     /// Sends `SSLRequest` to a server.
     pub(crate) fn ask_for_tls(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = ServerStage::Securing(Securing::Asked);
-        request_tls(&mut self.hands.io, server.conn);
+        server.enters(ServerStage::Securing(Securing::Asked));
+        request_tls(&mut self.hands.io, server.conn());
     }
 
     /// A server has answered `SSLRequest`.
     pub(crate) fn tls_answered(&mut self, key: ServerKey, bytes: &[u8]) {
-        let Some(Server { conn, host, stage: ServerStage::Securing(Securing::Asked), .. }) = self.servers.get(key)
-        else {
-            return;
-        };
-        let (conn, host) = (*conn, host.name().clone());
+        let Some(server) = self.servers.get(key) else { return };
+        let ServerStage::Securing(Securing::Asked) = server.stage() else { return };
+        let (conn, host) = (server.conn(), server.host().name().clone());
         let is_forbidden = self.hands.active.settings.server_tls_sslmode.forbids_clear_text();
         match tls_answer(bytes, is_forbidden) {
             Ok(true) => {}
@@ -59,8 +57,8 @@ impl<I: Io> Worker<I> {
             self.log_server(key, Level::Error, format_args!("cannot begin TLS: {why}"));
             self.dial_failed(key, Failure::unreachable("sslreq processing failed"));
         } else if let Some(server) = self.servers.get_mut(key) {
-            server.stage = ServerStage::Securing(Securing::Shaking);
-            server.demand = demand;
+            server.enters(ServerStage::Securing(Securing::Shaking));
+            server.shakes_hands(demand);
         }
     }
 
@@ -71,7 +69,7 @@ impl<I: Io> Worker<I> {
         }
         self.count_handshake(HandshakePeer::Server, &security);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.security = Some(security);
+        server.is_secured_by(security);
         self.begin_server_login(key);
     }
 }

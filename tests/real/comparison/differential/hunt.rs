@@ -140,7 +140,11 @@ fn round(lane: &mut Lane<'_>, seed: u64, major: u32, ways: Ways) -> Option<Strin
     match Round::new(seed, major, ways).play(lane) {
         Ok(None) => None,
         Ok(Some(difference)) => {
-            println!("seed {seed:#x} differs: looking for a small program that still does");
+            println!(
+                "seed {seed:#x} differs on the way {}: looking for a small program that still does",
+                difference.way.name()
+            );
+            println!("{}", report::parted(&difference));
             let difference = shrink::shrink(lane, difference);
             Some(report::report(&difference))
         }

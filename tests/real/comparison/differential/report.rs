@@ -30,7 +30,8 @@ pub(super) fn report(found: &Difference) -> String {
     text
 }
 
-fn parted(found: &Difference) -> String {
+/// Where and how the transcripts part.
+pub(super) fn parted(found: &Difference) -> String {
     let (direct, pooled) = (&found.direct, &found.pooled);
     match found.parting {
         Parting::Welcome => format!(

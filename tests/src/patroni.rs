@@ -8,7 +8,9 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::fake_server::FakeServer;
@@ -37,6 +39,8 @@ struct Model {
     stale: Vec<Option<(Option<usize>, u32)>>,
     /// How often a switchover was asked for.
     asked: u32,
+    /// When the leader is to hand over, and to which member.
+    scheduled: Option<(Timestamp, usize)>,
     switch_over: Option<SwitchOver>,
 }
 
@@ -74,6 +78,7 @@ impl Patroni {
             unknown: vec![false; ports.len()],
             stale: vec![None; ports.len()],
             asked: 0,
+            scheduled: None,
             switch_over: None,
         };
         let model = Arc::new(Mutex::new(model));
@@ -117,6 +122,14 @@ impl Patroni {
         let mut model = self.model();
         model.timeline += 1;
         model.leader = leader;
+        model.scheduled = None;
+    }
+
+    /// Tells from now on that the leader will hand over to this member after this time, which is up to the test. Returns when.
+    pub fn schedules(&self, member: usize, after: Duration) -> Timestamp {
+        let at = Timestamp::now() + after;
+        self.model().scheduled = Some((at, member));
+        at
     }
 
     /// The interface of a member answers, or does not.
@@ -165,7 +178,8 @@ fn serve(mut stream: TcpStream, own: usize, model: &Mutex<Model>) {
             other => (404, other.to_owned()),
         };
         let length = answer.len();
-        let _ = write!(stream, "HTTP/1.0 {status} X\r\nContent-Length: {length}\r\n\r\n{answer}");
+        let date = Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT");
+        let _ = write!(stream, "HTTP/1.0 {status} X\r\nDate: {date}\r\nContent-Length: {length}\r\n\r\n{answer}");
     }
 }
 
@@ -180,7 +194,12 @@ fn view(model: &Model, own: usize) -> Value {
     };
     let known = model.members.iter().enumerate().filter(|(place, _)| !model.unknown[*place]);
     let members: Vec<_> = known.map(member).collect();
-    json!({ "members": members, "scope": "main" })
+    let mut view = json!({ "members": members, "scope": "main" });
+    if let Some(((at, to), from)) = model.scheduled.zip(leader) {
+        let name = |place: usize| &model.members[place].0;
+        view["scheduled_switchover"] = json!({ "at": at.to_string(), "from": name(from), "to": name(to) });
+    }
+    view
 }
 
 /// Others are answered while the switchover is under way.

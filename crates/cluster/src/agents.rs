@@ -12,6 +12,7 @@ use base::Time;
 use crate::cluster::Cluster;
 use crate::member::Member;
 use crate::planted::lasts_for;
+use crate::schedule::{PlannedSwitchover, Told};
 use crate::store::{Store, StoreAnswer, StoreQuestion};
 
 /// What an agent answers.
@@ -30,6 +31,8 @@ pub struct AgentAnswer {
     /// How long the leader lock lasts after its last renewal (`ttl`), and the time between two renewals (`loop_wait`), each at most an hour;
     /// `None` if that was not told.
     pub lock: Option<(Duration, Duration)>,
+    /// The switchover that will be carried out at a certain time; told with the members.
+    pub planned: Option<PlannedSwitchover>,
 }
 
 /// A member of a cluster, as an agent knows it.
@@ -72,6 +75,8 @@ struct Agent {
     scope: Option<Arc<str>>,
     /// The members as it has told them last, and when it was asked.
     view: Option<(Time, Vec<AgentMember>)>,
+    /// The switchover that it has told with them.
+    planned: Option<PlannedSwitchover>,
     /// When it was asked for its last answer, and what that said of maintenance.
     answered: Option<(Time, bool)>,
     /// When it was asked for the last answer by which its member held the lock.
@@ -90,6 +95,7 @@ impl Agents {
             own: None,
             scope: None,
             view: None,
+            planned: None,
             answered,
             confirmed,
             error: None,
@@ -124,6 +130,7 @@ impl Agents {
         for agent in &mut self.agents {
             if let Some(known) = former.agents.iter().find(|known| known.place == agent.place) {
                 (agent.own, agent.scope, agent.view) = (known.own.clone(), known.scope.clone(), known.view.clone());
+                agent.planned.clone_from(&known.planned);
                 (agent.answered, agent.confirmed) = (known.answered, known.confirmed);
                 self.scope = self.scope.take().or_else(|| former.scope.clone());
             }
@@ -208,6 +215,7 @@ impl Agents {
         }
         if !answer.members.is_empty() {
             agent.view = Some((asked, answer.members));
+            agent.planned = answer.planned;
             agent.scope = answer.scope;
         }
         self.first_answer.get_or_insert(asked);
@@ -251,8 +259,17 @@ impl Agents {
             && (0..self.agents.len()).all(|agent| self.member_of(agent) != Some(member))
     }
 
+    /// What the agent beside the member at this host and port has told last of a switchover at a certain time, else another one that
+    /// answers. Which one matters, because its clock says how far away that is: the agent of the primary carries it out.
+    pub(crate) fn told_switchover(&self, member: &str, now: Time, lasts: Duration) -> Option<Told<'_>> {
+        let agent = &self.agents[self.best_beside(member)?];
+        let (asked, members) = agent.view.as_ref().filter(|(asked, _)| now.since(*asked) <= lasts)?;
+        let leads = members.iter().any(|other| other.is_leader && other.place == member);
+        Some(Told { asked: *asked, leads, planned: agent.planned.as_ref() })
+    }
+
     /// Whether automatic failover is off, as the agent has said that answered last.
-    fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         let store = self.store.as_ref().and_then(Store::last).map(|(asked, answer)| (*asked, answer.is_paused));
         let told = self.agents.iter().filter_map(|agent| agent.answered).chain(store);
         told.max().is_some_and(|(_, is_paused)| is_paused)

@@ -19,6 +19,7 @@ use crate::member::{Checked, Member, MemberRole, Report};
 use crate::planted::age_of;
 use crate::replayed::Positions;
 use crate::roster::Roster;
+use crate::schedule::Schedule;
 use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
 
 #[path = "plan.rs"]
@@ -53,6 +54,9 @@ pub struct Cluster {
     changes: Changes,
     /// The members as the agents tell them, if its members are those.
     pub(crate) roster: Option<Roster>,
+    /// The switchover that agents will carry out at a certain time, and when clients were held for such a one last.
+    pub(crate) schedule: Option<Schedule>,
+    pub(crate) schedule_held: Option<Time>,
     /// The replication slots of the primary as it has told them last, and when it is asked for them next.
     slots: Vec<SlotLag>,
     slots_due: Time,
@@ -82,6 +86,8 @@ impl Cluster {
             has_told_no_lease: false,
             changes: Changes::default(),
             roster: None,
+            schedule: None,
+            schedule_held: None,
             slots: Vec::new(),
             slots_due: now,
         }
@@ -137,6 +143,7 @@ impl Cluster {
         self.follow_replicas(out);
         let patience = Patience { hold: self.terms.hold_timeout, drain: self.terms.drain_timeout };
         let next = outcome.and_then(|outcome| self.switchover.as_mut()?.hear(now, patience, outcome));
+        let next = next.or(self.heed_schedule(now, out));
         self.go_on(now, next, out);
         self.set_gate(now, out);
         self.ask(now, out);
@@ -149,7 +156,9 @@ impl Cluster {
         let members = self.members.iter().filter(|member| member.under_way.is_none()).map(|member| member.due);
         let lease = self.lease_ends().filter(|_| matches!(self.gate, Gate::Only(_)) && self.terms.is_fencing);
         let switchover = self.switchover.as_ref().map(Switchover::deadline);
-        members.chain(self.agents.next_deadline()).chain(lease).chain(switchover).min()
+        let others =
+            self.agents.next_deadline().into_iter().chain(lease).chain(switchover).chain(self.schedule_deadline());
+        members.chain(others).min()
     }
 
     /// What the cluster does now.
@@ -261,7 +270,7 @@ impl Cluster {
     /// The time until a member is checked again.
     pub(crate) fn interval(&self, now: Time) -> Duration {
         let is_new = self.without_since.is_some_and(|since| now.since(since) < HURRY_MAX);
-        let is_hurried = is_new || self.switchover.is_some() || self.gate == Gate::Fenced;
+        let is_hurried = is_new || self.switchover.is_some() || self.gate == Gate::Fenced || self.is_schedule_near();
         if is_hurried { HURRIED.min(self.terms.check_interval) } else { self.terms.check_interval }
     }
 
@@ -438,7 +447,7 @@ impl Cluster {
     }
 
     /// Checks all members and asks all agents at this time at the latest.
-    fn hurry(&mut self, by: Time) {
+    pub(crate) fn hurry(&mut self, by: Time) {
         self.members.iter_mut().for_each(|member| member.due = member.due.min(by));
         self.agents.hurry(by);
     }
@@ -498,6 +507,7 @@ impl Cluster {
                 Move::Demote => out.push(Command::Demote { from, to }),
                 Move::Promote => out.push(Command::Promote(to)),
                 Move::Over(outcome) => {
+                    let to = switchover.to;
                     let name = |place: usize| Arc::clone(self.members[place].name());
                     let outcome = outcome.map(|summary| Summary { from: name(from), to: name(to), ..summary });
                     match &outcome {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::agents::AgentMember;
+use crate::schedule::PlannedSwitchover;
 use crate::store::StoreAnswer;
 
 /// A cluster of the members `a`, `b` and `c`, whose answers stay the same until they are changed.
@@ -15,6 +16,8 @@ struct Play {
     /// The answer of the store, if there is one.
     store: Result<StoreAnswer, Arc<str>>,
     slots: Vec<SlotLag>,
+    /// The switchover that all agents tell, and when it comes.
+    planned: Option<(Time, PlannedSwitchover)>,
     /// The replicas that may be read from.
     replayed: Vec<String>,
     said: Vec<String>,
@@ -59,6 +62,7 @@ fn view(own: &str, leader: &str, timeline: u32) -> Result<AgentAnswer, Arc<str>>
         is_paused: false,
         lock: Some((Duration::from_secs(20), Duration::from_secs(5))),
         scope: None,
+        planned: None,
     })
 }
 
@@ -78,6 +82,7 @@ impl Play {
             views,
             store,
             slots: Vec::new(),
+            planned: None,
             replayed: Vec::new(),
             said: Vec::new(),
             checks: 0,
@@ -113,7 +118,12 @@ impl Play {
                         events.push_back(Event::Checked { member, outcome });
                     }
                     Command::AskAgent(agent) => {
-                        events.push_back(Event::AgentTold { agent, answer: self.views[agent].clone() });
+                        let mut answer = self.views[agent].clone();
+                        if let Ok(answer) = &mut answer {
+                            answer.planned =
+                                self.planned.as_ref().map(|(at, planned)| schedule_tests::told(*at, planned, self.now));
+                        }
+                        events.push_back(Event::AgentTold { agent, answer });
                     }
                     Command::Members(members) => {
                         let places: Vec<_> = members.into_iter().map(|member| member.place).collect();
@@ -825,6 +835,8 @@ fn a_replica_of_a_history_that_has_ended_is_not_read_from() {
     assert_eq!(play.replayed, ["c:5432"]);
 }
 
+#[path = "cluster_schedule_tests.rs"]
+mod schedule_tests;
 #[path = "cluster_silence_tests.rs"]
 mod silence_tests;
 #[path = "cluster_store_tests.rs"]

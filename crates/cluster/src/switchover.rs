@@ -18,8 +18,9 @@ use crate::planted::has_caught_up;
 #[derive(Debug)]
 pub(crate) struct Switchover {
     pub(crate) from: usize,
+    /// Of one that the agents carry out at a time of their own, the source until another member is the primary.
     pub(crate) to: usize,
-    has_agents: bool,
+    by: By,
     step: Step,
     /// When the present step has to be done.
     until: Time,
@@ -32,6 +33,17 @@ pub(crate) struct Switchover {
     /// When the target was seen to have replayed all, and up to which position it had replayed then.
     reached: Option<(Time, u64)>,
     notes: Vec<String>,
+}
+
+/// Who hands the role over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    /// Our command.
+    Command,
+    /// The agents, when we ask them.
+    Agents,
+    /// The agents, at a time that they have told.
+    Schedule,
 }
 
 /// What is being done.
@@ -48,6 +60,8 @@ enum Step {
     CatchUp(Time, Option<u64>),
     /// The agents switch over, or the command demotes the primary.
     HandOver,
+    /// The agents switch over at their time.
+    Follow,
     /// The former primary was demoted at this time, and has to say so, or nothing any more.
     AwaitDown(Time),
     /// The target is promoted.
@@ -144,14 +158,27 @@ pub(crate) struct Patience {
 impl Switchover {
     /// Begins with the checkpoint.
     pub(crate) fn begin(now: Time, from: usize, to: usize, has_agents: bool) -> Self {
+        let by = if has_agents { By::Agents } else { By::Command };
         let (step, until) = (Step::Checkpoint, now + CHECKPOINT_MAX);
         let (held, held_until, has_ended_loans, reached, notes) = (None, None, false, None, Vec::new());
-        Self { from, to, has_agents, step, until, began: now, held, held_until, has_ended_loans, reached, notes }
+        Self { from, to, by, step, until, began: now, held, held_until, has_ended_loans, reached, notes }
+    }
+
+    /// Holds clients for a switchover that the agents carry out now, until another member is the primary. If this one still is at
+    /// `until`, it is over.
+    pub(crate) fn follow(now: Time, from: usize, hold: Duration, until: Time) -> Self {
+        let (held, held_until) = (Some(now), Some(now + hold));
+        Self { by: By::Schedule, step: Step::Drain, until, held, held_until, ..Self::begin(now, from, from, true) }
+    }
+
+    /// Whether the agents carry it out at a time of their own.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.by == By::Schedule
     }
 
     /// Whether the role may have been handed over, so that there is no way back.
     pub(crate) fn is_handed_over(&self) -> bool {
-        matches!(self.step, Step::HandOver | Step::AwaitDown(_) | Step::Promote | Step::Verify)
+        self.is_followed() || matches!(self.step, Step::HandOver | Step::AwaitDown(_) | Step::Promote | Step::Verify)
     }
 
     /// Whether clients are held, and since when.
@@ -187,7 +214,7 @@ impl Switchover {
 
     /// Whether the primary is being demoted by us: then the target has to be promoted, however long that takes.
     fn must_finish(&self) -> bool {
-        !self.has_agents && self.is_handed_over()
+        self.by == By::Command && self.is_handed_over()
     }
 
     /// What is being done, in words.
@@ -197,8 +224,8 @@ impl Switchover {
             Step::Drain => "the end of open transactions",
             Step::EndLoans => "servers whose transactions were ended",
             Step::CatchUp(..) => "the target to replay the log",
-            Step::HandOver if self.has_agents => "Patroni's switchover",
-            Step::HandOver => "demote_command",
+            Step::HandOver if self.by == By::Command => "demote_command",
+            Step::HandOver | Step::Follow => "Patroni's switchover",
             Step::AwaitDown(_) => "the former primary to be down",
             Step::Promote => "the promotion of the target",
             Step::Verify => "the target to accept writes",
@@ -219,14 +246,18 @@ impl Switchover {
                 self.enter(Step::Drain, now + patience.drain);
                 Some(Move::Drain)
             }
+            (Step::Drain, Outcome::Drained) if self.is_followed() => {
+                self.step = Step::Follow;
+                None
+            }
             (Step::Drain | Step::EndLoans, Outcome::Drained) => {
                 self.enter(Step::CatchUp(now, None), now + CATCH_UP_MAX);
                 None
             }
             (Step::HandOver, Outcome::HandedOver(Err(why))) => {
-                failed(if self.has_agents { "Patroni" } else { "demote_command" }, &why)
+                failed(if self.by == By::Command { "demote_command" } else { "Patroni" }, &why)
             }
-            (Step::HandOver, Outcome::HandedOver(Ok(()))) if self.has_agents => {
+            (Step::HandOver, Outcome::HandedOver(Ok(()))) if self.by != By::Command => {
                 self.enter(Step::Verify, now + patience.hold);
                 None
             }
@@ -245,6 +276,9 @@ impl Switchover {
 
     /// What follows from the answers of the members and from the time.
     pub(crate) fn look(&mut self, now: Time, sight: Sight<'_>) -> Option<Move> {
+        if self.is_followed() {
+            return self.look_at_schedule(now, sight.primary);
+        }
         match sight.primary {
             Some(primary) if primary == self.to && self.is_handed_over() => {
                 return Some(Move::Over(Ok(self.summary(now))));
@@ -268,9 +302,10 @@ impl Switchover {
             }
             if is_of_history == Some(true) {
                 // All that is left of the time that clients may be held for.
-                let until = if self.has_agents { self.held_until } else { Some(now + FINISH_MAX) };
+                let is_ours = self.by == By::Command;
+                let until = if is_ours { Some(now + FINISH_MAX) } else { self.held_until };
                 self.enter(Step::HandOver, until.unwrap_or(now + CATCH_UP_MAX));
-                return Some(if self.has_agents { Move::AskAgents } else { Move::Demote });
+                return Some(if is_ours { Move::Demote } else { Move::AskAgents });
             }
         }
         if matches!(self.step, Step::AwaitDown(_)) && sight.is_source_down {
@@ -300,11 +335,30 @@ impl Switchover {
         }
     }
 
+    /// The same, of a switchover that the agents carry out at a time of their own.
+    fn look_at_schedule(&mut self, now: Time, primary: Option<usize>) -> Option<Move> {
+        let held_until = self.held_until.unwrap_or(now);
+        if let Some(primary) = primary.filter(|primary| *primary != self.from) {
+            self.to = primary;
+            return Some(Move::Over(Ok(self.summary(now))));
+        }
+        if held_until <= now {
+            return Some(Move::Over(Err(format!("hold_timeout is over, it waited for {}", self.words()))));
+        }
+        if self.until <= now {
+            if primary.is_some() {
+                return Some(Move::Over(Err(NOT_DONE.to_owned())));
+            }
+            self.until = held_until;
+        }
+        None
+    }
+
     /// Whether what the target has replayed was written by the former primary, and not by another one whose history has ended: then the
     /// former primary tells a position that is not below, when it is asked afterwards. Agents see to that themselves. `None`: it is not
     /// known yet.
     fn is_of_history(&mut self, now: Time, sight: &Sight<'_>) -> Option<bool> {
-        if self.has_agents {
+        if self.by != By::Command {
             return Some(true);
         }
         let (seen, replayed) = *self.reached.get_or_insert((now, sight.target?.replayed));
@@ -330,6 +384,7 @@ impl Switchover {
 
 const OTHER_HISTORY: &str =
     "the target has replayed what the primary has never written: rebuild it, by pg_rewind or anew";
+const NOT_DONE: &str = "Patroni has not begun at its time, and the primary is the same";
 const IN_VAIN: &str = "demote_command has ended without an error, and the former primary still accepts writes";
 /// A checkpoint may take long on a busy primary; nobody waits for it.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(300);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tests::patroni::Patroni;
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
@@ -89,6 +90,37 @@ fn hands_over(patroni: &Patroni, primary: &Postgres, standby: &Postgres) -> Arc<
         Ok(())
     });
     took
+}
+
+/// Patroni's `scheduled_switchover`: nobody has told the pooler to hold clients.
+pub(crate) fn writers_notice_a_switchover_at_a_time_of_patroni_only_as_a_pause(house: &House) {
+    let (one, two) = pair(house);
+    let patroni = Patroni::open(&[one.port(), two.port()]);
+    promote_soon(&two);
+    let pooler = start(house, &[&one, &two], &format!("patroni={} hold_timeout=60", patroni.urls()), |ini| ini);
+    one.query("create table ledger (who int, number int, primary key (who, number))");
+    await_primary(&pooler, &one);
+    let writers = Writers::start(&pooler, 20);
+    writers.await_all(&one, 2);
+    let at = patroni.schedules(1, Duration::from_secs(3));
+    let words = format!("Patroni will switch over at {at} from node1 to node2");
+    pooler.await_log(&format!("cluster main: {words}"));
+    assert_eq!(pooler.console("SHOW CLUSTERS").named(0)["scheduled"], format!("{at} from node1 to node2"));
+    writers.longest_pause();
+    pooler.await_log("cluster main: switchover: holding new transactions, waiting for open ones");
+    wait_until("its time has come", LIMIT, || Timestamp::now() >= at);
+    let since = Instant::now();
+    hand_over(one.postmaster(), two.address());
+    patroni.leads(Some(1));
+    let floor = since.elapsed();
+    writers.await_all(&two, 2);
+    let pause = writers.longest_pause();
+    let (written, failed) = writers.end();
+    assert!(failed.is_empty(), "{} errors: {:?}\n{}", failed.len(), failed.first(), pooler.log());
+    assert_eq!(two.value("select count(*) from ledger"), written.to_string());
+    pooler.await_log(&format!("switched over from 127.0.0.1:{} to 127.0.0.1:{} in ", one.port(), two.port()));
+    assert_eq!(state(&pooler), "steady");
+    println!("{written} rows, no error, longest pause {pause:.2?}, of which shutdown and promotion took {floor:.2?}");
 }
 
 pub(crate) fn a_thousand_held_clients_open_no_more_servers_than_the_limits_allow(house: &House) {

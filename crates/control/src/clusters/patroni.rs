@@ -9,10 +9,11 @@ use std::time::Duration;
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster::{AgentAnswer, AgentMember};
+use cluster::{AgentAnswer, AgentMember, PlannedSwitchover};
 use config::{Cluster, Endpoint};
-use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, DATE, HeaderMap};
 use hyper::{Method, Request, StatusCode};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_rustls::rustls::ClientConfig;
 
@@ -28,10 +29,13 @@ pub(super) async fn ask(cluster: Arc<Cluster>, agent: usize, known: &Authorities
     // The lock is asked for first: its confirmation counts from the time at which the question was put. Each answer counts by itself:
     // without its store Patroni may still say that it holds the lock, but not who else is there.
     let leader = interface.send(Method::GET, "/leader", None).await?;
-    let view = interface.send(Method::GET, "/cluster", None).await.and_then(|reply| json_of("/cluster", &reply));
+    let reply = interface.send(Method::GET, "/cluster", None).await;
+    let clock = reply.as_ref().ok().and_then(|reply| clock_of(&reply.headers));
+    let view = reply.and_then(|reply| json_of("/cluster", &reply)).unwrap_or_default();
     let config = interface.send(Method::GET, "/config", None).await.and_then(|reply| json_of("/config", &reply));
     let own = serde_json::from_slice(&leader.body).unwrap_or_default();
-    Ok(answer(leader.status == StatusCode::OK, &own, &view.unwrap_or_default(), &config.unwrap_or_default()))
+    let answer = answer(leader.status == StatusCode::OK, &own, &view, &config.unwrap_or_default());
+    Ok(AgentAnswer { planned: planned(&view["scheduled_switchover"], clock), ..answer })
 }
 
 /// Has an agent switch over.
@@ -105,7 +109,28 @@ fn answer(holds_lock: bool, own: &Value, view: &Value, config: &Value) -> AgentA
         members: members.iter().take(MEMBERS_MAX).filter_map(member).collect(),
         is_paused,
         lock: secs("ttl").zip(secs("loop_wait")),
+        planned: None,
     }
+}
+
+/// Reads `scheduled_switchover`, of an answer that was given at this time by the clock of who gave it.
+fn planned(told: &Value, clock: Option<Timestamp>) -> Option<PlannedSwitchover> {
+    let at = told["at"].as_str()?;
+    let name = |key: &str| told[key].as_str().map(|name| plain(name).into());
+    let left = at.parse::<Timestamp>().ok().zip(clock).and_then(|(at, clock)| left(at, clock));
+    Some(PlannedSwitchover { at: plain(at).into(), left, from: name("from"), to: name("to") })
+}
+
+/// How long it is at least from a time of a clock that shows full seconds to another time; `None` if that is over.
+fn left(at: Timestamp, clock: Timestamp) -> Option<Duration> {
+    let left = Duration::try_from(at.duration_since(clock)).ok()?;
+    Some(left.saturating_sub(Duration::from_secs(1)))
+}
+
+/// The time at which an answer was given, by the clock of who gave it.
+fn clock_of(headers: &HeaderMap) -> Option<Timestamp> {
+    let text = headers.get(DATE)?.to_str().ok()?;
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text.trim()).ok()
 }
 
 fn member(member: &Value) -> Option<AgentMember> {
@@ -171,6 +196,30 @@ mod tests {
         let answer = read(true, view, "{}");
         assert!(answer.is_paused && !answer.members[0].is_leader);
         assert_eq!(answer.lock, None, "no time is guessed from an answer that has none");
+    }
+
+    #[test]
+    fn a_switchover_at_a_time_is_so_far_away_by_the_clock_of_who_tells_it() {
+        let clock = |text: &'static str| clock_of(&HeaderMap::from_iter([(DATE, text.parse().expect("a header"))]));
+        let noon = clock("Mon, 30 Nov 2026 12:00:00 GMT");
+        let told = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        let all = told(r#"{"at": "2026-11-30T12:00:10.250000+00:00", "from": "n1", "to": "n2"}"#);
+        let read = planned(&all, noon).expect("a switchover");
+        assert_eq!(
+            (read.left, read.to_string()),
+            (Some(Duration::from_millis(9250)), "2026-11-30T12:00:10.250000+00:00 from n1 to n2".to_owned())
+        );
+        for (text, left) in [
+            (r#"{"at": "2026-11-30T13:00:10+01:00"}"#, Some(9)),
+            (r#"{"at": "2026-11-30T12:00:00.5+00:00"}"#, Some(0)),
+            (r#"{"at": "2026-11-30T11:59:59+00:00"}"#, None),
+            (r#"{"at": "tomorrow", "from": 7}"#, None),
+        ] {
+            let read = planned(&told(text), noon).expect("a switchover");
+            assert_eq!((read.left, read.from), (left.map(Duration::from_secs), None), "{text}");
+            assert_eq!(planned(&told(text), clock("noon")).and_then(|read| read.left), None, "{text}");
+        }
+        assert_eq!((planned(&Value::Null, noon), planned(&json!({ "at": 7 }), noon)), (None, None));
     }
 
     #[test]

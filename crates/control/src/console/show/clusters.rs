@@ -25,6 +25,7 @@ pub(super) const CLUSTERS: Subject = Subject {
         Column::text("error"),
         Column::text("agents"),
         Column::text("waits_for"),
+        Column::text("scheduled"),
     ],
     rows,
 };
@@ -35,7 +36,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         let (count, answering, error) = cluster.agents();
         let error_of_agent = error.map_or_else(String::new, |error| format!(": {error}"));
         let agents = (count > 0).then(|| format!("{answering}/{count}{error_of_agent}"));
-        let waits_for = cluster.waits_for().map(str::to_owned);
+        let (waits_for, scheduled) = (cluster.waits_for().map(str::to_owned), cluster.scheduled());
         let row = |(place, member): (usize, &Member)| {
             let report = member.report();
             let delay = report.and_then(|report| report.delay).and_then(|delay| number(delay.as_micros()));
@@ -51,12 +52,13 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
                 member.error().map(ToString::to_string),
                 agents.clone(),
                 waits_for.clone(),
+                scheduled.clone(),
             ]
         };
         let none = || {
             let known = [text(&**name), text(state.word())].into_iter();
-            let unknown = std::iter::repeat_n(None, CLUSTERS.columns.len() - 4);
-            known.chain(unknown).chain([agents.clone(), waits_for.clone()]).collect::<Vec<_>>()
+            let unknown = std::iter::repeat_n(None, CLUSTERS.columns.len() - 5);
+            known.chain(unknown).chain([agents.clone(), waits_for.clone(), scheduled.clone()]).collect::<Vec<_>>()
         };
         match cluster.members() {
             [] => vec![none()],
@@ -77,17 +79,17 @@ mod tests {
 
     #[test]
     fn each_host_of_a_cluster_is_shown() {
-        let heads_told = "cluster s, state s, host s, member s, role s, timeline q, lag q, delay_us q, error s, agents s, waits_for s";
+        let heads_told = "cluster s, state s, host s, member s, role s, timeline q, lag q, delay_us q, error s, agents s, waits_for s, scheduled s";
         assert_eq!(heads("CLUSTERS"), heads_told);
         let line = "main = hosts=a,b port=1,2 user=u patroni=http://a:8008";
         let settings = settings(&format!("[clusters]\n{line}\n[pgbouncer]\nauth_type=any\n"));
         let shown = lines(&table_of("CLUSTERS", &settings, "", &[]));
-        let row = |host: &str| format!("main|unknown|{host}|NULL|unknown|NULL|NULL|NULL|NULL|0/1|NULL");
+        let row = |host: &str| format!("main|unknown|{host}|NULL|unknown|NULL|NULL|NULL|NULL|0/1|NULL|NULL");
         assert_eq!(shown, [row("a:1"), row("b:2")]);
         let settings = super::super::tests::settings(
             "[clusters]\nmain = patroni=http://a:8008 user=u\n[pgbouncer]\nauth_type=any\n",
         );
         let shown = lines(&table_of("CLUSTERS", &settings, "", &[]));
-        assert_eq!(shown, ["main|unknown|NULL|NULL|NULL|NULL|NULL|NULL|NULL|0/1|NULL"]);
+        assert_eq!(shown, ["main|unknown|NULL|NULL|NULL|NULL|NULL|NULL|NULL|0/1|NULL|NULL"]);
     }
 }

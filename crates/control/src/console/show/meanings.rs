@@ -260,6 +260,7 @@ const MEANINGS: &[Meaning] = &[
     ("CLUSTERS", "error", "why the last check has failed"),
     ("CLUSTERS", "agents", "how many of the interfaces of Patroni have answered the last question, and the last error"),
     ("CLUSTERS", "waits_for", "what a switchover waits for"),
+    ("CLUSTERS", "scheduled", "when Patroni will switch over by itself, from which member to which"),
     ("HOSTS", "host", "its name or address and its port, or the path of its socket"),
     (
         "HOSTS",

@@ -1,0 +1,181 @@
+//! Transcripts: what a cluster does when its agents tell of a switchover that they will carry out at a certain time.
+
+use super::*;
+
+/// The agents are to switch over from `a` to `b` in so many milliseconds.
+fn planned_in(play: &mut Play, millis: u64) {
+    let planned = PlannedSwitchover {
+        at: "10:00:00+00:00".into(),
+        left: None,
+        from: Some("node-a".into()),
+        to: Some("node-b".into()),
+    };
+    play.planned = Some((play.now + Duration::from_millis(millis), planned));
+}
+
+/// What an agent tells whose clock shows full seconds.
+pub(super) fn told(at: Time, planned: &PlannedSwitchover, now: Time) -> PlannedSwitchover {
+    let clock = Time::from_secs(now.0 / 1_000_000);
+    let left = (at >= clock).then(|| at.since(clock).saturating_sub(Duration::from_secs(1)));
+    PlannedSwitchover { left, ..planned.clone() }
+}
+
+const TOLD: &str = "Patroni will switch over at 10:00:00+00:00 from node-a to node-b";
+const HELD: [&str; 4] = [
+    "Patroni switches over at 10:00:00+00:00 from node-a to node-b",
+    "switchover: holding new transactions, waiting for open ones",
+    "Gate(Held)",
+    "Drain",
+];
+
+/// Lets time pass until clients are held. Returns how long before the time that is.
+fn held_before(play: &mut Play) -> Duration {
+    let at = play.planned.as_ref().expect("a plan").0;
+    while play.cluster.gate() != &Gate::Held {
+        assert!(play.now < at + Duration::from_secs(1), "nobody is held: {:?}", play.said);
+        play.passes(10);
+    }
+    at.since(play.now)
+}
+
+#[test]
+fn clients_are_held_shortly_before_and_until_another_member_is_the_primary() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 60_300);
+    play.passes(1_000);
+    assert_eq!(play.said(), [TOLD]);
+    assert_eq!(play.cluster.scheduled().as_deref(), Some("10:00:00+00:00 from node-a to node-b"));
+    play.passes(28_000);
+    assert!(play.said().is_empty());
+    play.passes(2_500);
+    assert_eq!(play.said(), ["Checkpoint(0)"]);
+    play.happens(Event::Checkpointed(Ok(())));
+    // The clock of the agent shows full seconds, and is asked four times in one.
+    let before = held_before(&mut play);
+    assert!((500..=800).contains(&before.as_millis()), "{before:?}");
+    assert_eq!(play.said(), HELD);
+    assert_eq!((play.state(), play.cluster.waits_for()), (State::Draining, Some("the end of open transactions")));
+    play.happens(Event::Drained);
+    assert_eq!((play.state(), play.cluster.waits_for()), (State::Hold, Some("Patroni's switchover")));
+    play.passes(1_500);
+    play.answers[0] = refused();
+    play.leads("", 1);
+    play.passes(1_000);
+    assert!(play.said().is_empty(), "that was expected");
+    (play.planned, play.answers[1]) = (None, primary(2, 600));
+    play.leads("b", 2);
+    play.passes(400);
+    let said = play.said();
+    assert_eq!(said[0], "host b:5432 is the primary now, on timeline 2 (was a:5432)");
+    assert!(said.iter().any(|line| line.starts_with("done: switched over from a:5432 to b:5432 in 2.")), "{said:?}");
+    assert!(said.contains(&only("b")) && play.cluster.scheduled().is_none());
+    play.passes(120_000);
+    assert!(play.said().is_empty());
+}
+
+#[test]
+fn a_switchover_that_is_called_off_is_waited_for_no_longer() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 20_000);
+    play.passes(1_000);
+    play.planned = None;
+    play.passes(1_000);
+    assert_eq!(
+        play.said(),
+        [TOLD, "Checkpoint(0)", "Patroni will not switch over at 10:00:00+00:00 from node-a to node-b"]
+    );
+    planned_in(&mut play, 20_000);
+    held_before(&mut play);
+    play.said.clear();
+    play.planned = None;
+    play.passes(300);
+    let said = play.said();
+    assert!(said.contains(&"failed: Patroni has called it off".to_owned()) && said.contains(&only("a")), "{said:?}");
+}
+
+#[test]
+fn a_switchover_that_does_not_begin_holds_clients_for_some_seconds_and_once_a_minute() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 3_000);
+    held_before(&mut play);
+    play.said.clear();
+    play.passes(9_000);
+    assert_eq!((play.said(), play.cluster.gate()), (vec![], &Gate::Held));
+    play.passes(2_000);
+    let failed = "failed: Patroni has not begun at its time, and the primary is the same";
+    assert!(play.said().contains(&failed.to_owned()));
+    assert_eq!(play.cluster.gate(), &Gate::Only("a:5432".into()));
+    // Whatever it tells then.
+    for _ in 0..4 {
+        planned_in(&mut play, 5_000);
+        play.planned.as_mut().expect("a plan").1.at = play.now.0.to_string().into();
+        play.passes(10_000);
+        assert_eq!(play.cluster.gate(), &Gate::Only("a:5432".into()));
+    }
+    planned_in(&mut play, 15_000);
+    held_before(&mut play);
+}
+
+#[test]
+fn the_time_that_clients_are_held_for_is_bounded_also_without_a_primary() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 3_000);
+    held_before(&mut play);
+    play.said.clear();
+    play.answers[0] = refused();
+    play.leads("", 1);
+    play.passes(29_000);
+    assert_eq!((play.said(), play.cluster.gate()), (vec![], &Gate::Held));
+    play.passes(2_000);
+    let failed = "failed: hold_timeout is over, it waited for the end of open transactions";
+    assert!(play.said().contains(&failed.to_owned()));
+    assert_eq!(play.cluster.gate(), &Gate::Fenced, "the lock of the former primary has run out");
+}
+
+#[test]
+fn nobody_is_held_for_what_will_not_happen() {
+    let changes: [fn(&mut Play); 3] = [
+        // It hands over from another member than the primary.
+        |play| play.planned.as_mut().expect("a plan").1.from = Some("node-c".into()),
+        // Patroni does nothing by itself in maintenance mode.
+        |play| play.views.iter_mut().flatten().for_each(|view| view.is_paused = true),
+        // It is over by the clock of those who tell it.
+        |play| play.planned.as_mut().expect("a plan").0 = Time(0),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut play = Play::steady(true);
+        planned_in(&mut play, 3_000);
+        change(&mut play);
+        play.passes(60_000);
+        let said = play.said();
+        assert!(said[0].starts_with("Patroni will switch over at 10:00:00+00:00 from "), "{said:?}");
+        assert_eq!((said.len(), play.cluster.gate()), (1, &Gate::Only("a:5432".into())), "{number}: {said:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_counts_from_then_on() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 40_000);
+    play.passes(2_000);
+    play.planned.as_mut().expect("a plan").0 = play.now + Duration::from_secs(10);
+    let before = held_before(&mut play);
+    assert!((500..=800).contains(&before.as_millis()), "{before:?}");
+    // A switchover of ours is refused meanwhile.
+    play.said.clear();
+    play.happens(Event::Switchover(None));
+    assert_eq!(play.said(), ["failed: another switchover of the cluster is in progress"]);
+    play.happens(Event::Cancel);
+    assert!(play.said().contains(&"failed: canceled".to_owned()));
+}
+
+#[test]
+fn another_machine_knows_of_it() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 20_000);
+    play.passes(1_000);
+    let places = |port: u16| ["a", "b", "c", "d"].map(|name| Arc::from(format!("{name}:{port}"))).to_vec();
+    let mut next = Cluster::new(play.now, TERMS, places(5432), places(8008));
+    next.succeed(play.now, &play.cluster);
+    assert_eq!(next.scheduled(), play.cluster.scheduled());
+}

@@ -48,6 +48,8 @@ pub struct Cluster {
     pub(crate) told_silent: BTreeSet<usize>,
     /// Replicas that do not answer, which have been left.
     pub(crate) left_replicas: BTreeSet<usize>,
+    /// Members of which a check is late.
+    pub(crate) suspects: BTreeSet<usize>,
     pub(crate) positions: Positions,
     pub(crate) has_told_stranger: bool,
     pub(crate) has_told_no_lease: bool,
@@ -81,6 +83,7 @@ impl Cluster {
             told_denied: BTreeSet::new(),
             told_silent: BTreeSet::new(),
             left_replicas: BTreeSet::new(),
+            suspects: BTreeSet::new(),
             positions: Positions::default(),
             has_told_stranger: false,
             has_told_no_lease: false,
@@ -140,6 +143,7 @@ impl Cluster {
         }
         self.agree_on_system(out);
         self.judge(now, out);
+        self.suspect_late_hosts(now, out);
         self.follow_replicas(out);
         let patience = Patience { hold: self.terms.hold_timeout, drain: self.terms.drain_timeout };
         let next = outcome.and_then(|outcome| self.switchover.as_mut()?.hear(now, patience, outcome));
@@ -156,8 +160,14 @@ impl Cluster {
         let members = self.members.iter().filter(|member| member.under_way.is_none()).map(|member| member.due);
         let lease = self.lease_ends().filter(|_| matches!(self.gate, Gate::Only(_)) && self.terms.is_fencing);
         let switchover = self.switchover.as_ref().map(Switchover::deadline);
-        let others =
-            self.agents.next_deadline().into_iter().chain(lease).chain(switchover).chain(self.schedule_deadline());
+        let others = self
+            .agents
+            .next_deadline()
+            .into_iter()
+            .chain(lease)
+            .chain(switchover)
+            .chain(self.schedule_deadline())
+            .chain(self.suspicion_deadline());
         members.chain(others).min()
     }
 
@@ -237,7 +247,7 @@ impl Cluster {
     }
 
     fn is_told(&mut self, now: Time, agent: usize, answer: Result<AgentAnswer, Arc<str>>) {
-        let next = self.interval(now).max(AGENT_INTERVAL_MIN);
+        let next = self.agent_interval(now);
         self.agents.told(agent, now, next, answer);
     }
 
@@ -265,18 +275,6 @@ impl Cluster {
     fn is_beside_the_point(&self, member: &str, leader: &str, now: Time) -> bool {
         let is_ours = self.members.iter().any(|member| **member.name() == *leader);
         !is_ours && !self.agents.knows(member, now, self.answer_lasts())
-    }
-
-    /// The time until a member is checked again.
-    pub(crate) fn interval(&self, now: Time) -> Duration {
-        let is_new = self.without_since.is_some_and(|since| now.since(since) < HURRY_MAX);
-        let is_hurried = is_new || self.switchover.is_some() || self.gate == Gate::Fenced || self.is_schedule_near();
-        if is_hurried { HURRIED.min(self.terms.check_interval) } else { self.terms.check_interval }
-    }
-
-    /// How long the answer of an agent counts.
-    pub(crate) fn answer_lasts(&self) -> Duration {
-        (self.terms.check_interval * 3).max(ANSWER_LASTS_MIN)
     }
 
     /// Finds out which host belongs to the cluster.
@@ -573,14 +571,6 @@ fn tell(out: &mut Vec<Command>, is_warning: bool, text: String) {
 
 /// The shortest time by which one question is later than another.
 const SOON: Duration = Duration::from_millis(1);
-/// The time between two checks while there is no primary, or a switchover is under way,
-const HURRIED: Duration = Duration::from_millis(100);
-/// for the first minute of an outage.
-const HURRY_MAX: Duration = Duration::from_secs(60);
-/// Agents read what they answer from their store of configuration.
-pub(crate) const AGENT_INTERVAL_MIN: Duration = Duration::from_millis(250);
-/// How long the answer of an agent counts at least.
-const ANSWER_LASTS_MIN: Duration = Duration::from_secs(3);
 /// How often the primary is asked for its replication slots at most.
 const SLOTS_INTERVAL: Duration = Duration::from_secs(5);
 

@@ -2,16 +2,20 @@
 
 use super::*;
 
+const SUSPECT: &str = "host c:5432 has not answered for 0.3 s: what begins now begins elsewhere";
+const BACK: &str = "host c:5432 answers again";
+
 #[test]
 fn a_replica_that_is_silent_is_left_once() {
     let mut play = Play::steady(false);
     play.answers[2] = Checked::Silent;
     play.passes(1_500);
-    assert!(play.said().is_empty());
+    assert_eq!(play.said(), [SUSPECT]);
     play.passes(20_000);
     assert_eq!(play.said(), ["host c:5432 does not answer: nobody reads there", "LeaveReplica(2)"]);
     play.answers[2] = replica(1, 400);
     play.passes(2_000);
+    assert_eq!(play.said(), [BACK]);
     play.answers[2] = refused();
     play.passes(20_000);
     assert!(play.said().is_empty(), "a refused connection ends by itself");
@@ -21,20 +25,26 @@ fn a_replica_that_is_silent_is_left_once() {
 fn a_replica_whose_network_is_gone_is_told_once_and_left_whenever_it_is_silent() {
     let mut play = Play::steady(false);
     let left = "LeaveReplica(2)".to_owned();
+    // How suspicion comes and goes is told each time.
+    let said = |play: &mut Play| -> Vec<String> {
+        let is_about_loss = |line: &String| !line.contains("begins elsewhere") && !line.contains("cannot be asked");
+        play.said().into_iter().filter(is_about_loss).collect()
+    };
     // The kernel says "no route to host" every few seconds, and nothing in between.
     for time in 0..3 {
         play.answers[2] = Checked::Silent;
         play.passes(5_000);
-        let said = play.said();
+        let said = said(&mut play);
         assert_eq!((said.len(), said.last()), (if time == 0 { 2 } else { 1 }, Some(&left)), "{said:?}");
         play.answers[2] = refused();
         play.passes(2_000);
     }
     play.answers[2] = replica(1, 400);
     play.passes(2_000);
+    said(&mut play);
     play.answers[2] = Checked::Silent;
     play.passes(5_000);
-    assert_eq!(play.said(), ["host c:5432 does not answer: nobody reads there".to_owned(), left]);
+    assert_eq!(said(&mut play), ["host c:5432 does not answer: nobody reads there".to_owned(), left]);
 }
 
 #[test]
@@ -42,7 +52,87 @@ fn one_unanswered_check_is_no_loss_and_three_in_two_seconds_are() {
     let mut play = Play::steady(false);
     play.answers[0] = Checked::Silent;
     play.passes(1_500);
-    assert_eq!((play.said(), play.state()), (Vec::new(), State::Steady));
+    assert_eq!((play.said().len(), play.state()), (1, State::Steady));
     play.passes(2_500);
     assert_eq!(play.said(), ["the primary is lost: host a:5432 cannot be asked: no answer"]);
+}
+
+/// Lets time pass to the next check, of which the member `c` does not answer.
+fn late(play: &mut Play) {
+    play.unanswered = vec![2];
+    while play.cluster.members[2].under_way.is_none() {
+        play.passes(10);
+    }
+}
+
+#[test]
+fn a_host_whose_check_is_late_is_suspect_until_it_answers() {
+    let mut play = Play::steady(false);
+    late(&mut play);
+    play.passes(290);
+    assert_eq!((play.said(), play.suspects.clone()), (vec![], vec![]));
+    play.passes(20);
+    assert_eq!((play.said(), play.suspects.clone()), (vec![SUSPECT.to_owned()], vec![2]));
+    assert_eq!(play.replayed, ["b:5432"], "reads that are routed begin elsewhere");
+    assert!(play.cluster.is_suspect(2) && play.cluster.role_of(2) == MemberRole::Replica, "it is not lost");
+    let answer = Event::Checked { member: 2, outcome: replica(1, 500) };
+    play.happens(answer.clone());
+    assert_eq!((play.said(), play.suspects.clone()), (vec![BACK.to_owned()], vec![]));
+    assert_eq!(play.replayed, ["b:5432", "c:5432"]);
+    // It is slow now and then: the next time it is given longer, and after some minutes no longer.
+    late(&mut play);
+    play.passes(700);
+    assert!(play.suspects.is_empty());
+    play.unanswered.clear();
+    play.happens(answer);
+    play.passes(600_000);
+    assert!(play.said().is_empty() && play.suspects.is_empty());
+    late(&mut play);
+    play.passes(310);
+    assert_eq!(play.suspects, [2]);
+}
+
+#[test]
+fn a_pooler_that_is_slow_itself_suspects_nobody() {
+    // Nobody answers.
+    let mut other = Play::steady(false);
+    other.unanswered = vec![0, 1, 2];
+    other.passes(20_000);
+    assert!(other.suspects.is_empty() && other.said().is_empty());
+    // It has stood still for a second: the answer is read with its next look.
+    let mut play = Play::steady(false);
+    late(&mut play);
+    play.now = play.now + Duration::from_secs(1);
+    play.happens(Event::Tick);
+    assert!(play.suspects.is_empty());
+    play.unanswered.clear();
+    play.happens(Event::Checked { member: 2, outcome: replica(1, 500) });
+    play.passes(1_000);
+    assert!(play.suspects.is_empty() && play.said().is_empty());
+}
+
+#[test]
+fn the_others_are_asked_at_once_whether_they_answer() {
+    let mut play = Play::steady(false);
+    for member in &mut play.cluster.members[..2] {
+        member.due = play.now + Duration::from_secs(60);
+    }
+    late(&mut play);
+    play.passes(310);
+    assert_eq!(play.suspects, [2]);
+}
+
+#[test]
+fn another_machine_clears_a_suspicion_that_it_does_not_share() {
+    let mut play = Play::steady(false);
+    late(&mut play);
+    play.passes(400);
+    assert_eq!(play.suspects, [2]);
+    let places = ["a", "c"].map(|name| Arc::from(format!("{name}:5432"))).to_vec();
+    let mut next = Cluster::new(play.now, TERMS, places, Vec::new());
+    next.succeed(play.now, &play.cluster);
+    assert!(next.is_suspect(1));
+    let mut out = Vec::new();
+    next.handle(play.now, Event::Tick, &mut out);
+    assert!(out.contains(&Command::Suspects(vec![])), "{out:?}");
 }

@@ -22,6 +22,10 @@ struct Play {
     replayed: Vec<String>,
     said: Vec<String>,
     checks: u32,
+    /// Members whose checks have no answer but what the test tells.
+    unanswered: Vec<usize>,
+    /// The members that are suspect.
+    suspects: Vec<usize>,
 }
 
 const TERMS: Terms = Terms {
@@ -86,6 +90,8 @@ impl Play {
             replayed: Vec::new(),
             said: Vec::new(),
             checks: 0,
+            unanswered: Vec::new(),
+            suspects: Vec::new(),
         }
     }
 
@@ -112,6 +118,8 @@ impl Play {
                     Command::Replayed(replicas) => {
                         self.replayed = replicas.iter().map(|replica| replica.host.to_string()).collect();
                     }
+                    Command::Suspects(members) => self.suspects = members,
+                    Command::Check(member) if self.unanswered.contains(&member) => self.checks += 1,
                     Command::Check(member) => {
                         self.checks += 1;
                         let outcome = self.answers[member].clone();

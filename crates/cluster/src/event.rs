@@ -94,6 +94,8 @@ pub enum Command {
     Gate(Gate),
     /// The primary is back: waiting clients need not wait for the next attempt.
     TryHosts,
+    /// These members are suspect, and no others: what begins now had better begin elsewhere.
+    Suspects(Vec<usize>),
     /// A replica does not answer any more: who reads there need not wait for it.
     LeaveReplica(usize),
     /// The cluster has these members from now on; another machine must take the place of this one.

@@ -11,6 +11,7 @@ mod changes;
 mod cluster;
 mod event;
 mod identity;
+mod intervals;
 mod lag;
 mod member;
 mod planted;
@@ -20,6 +21,7 @@ mod rotation;
 mod schedule;
 mod store;
 mod succession;
+mod suspicion;
 mod switchover;
 
 pub use agents::{AgentAnswer, AgentMember};

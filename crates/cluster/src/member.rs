@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use base::Time;
 
+use crate::suspicion::Pace;
+
 /// What PostgreSQL on a host says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
@@ -99,6 +101,8 @@ pub struct Member {
     /// How many checks in a row have had no answer, and since when.
     silences: u32,
     silent_since: Option<Time>,
+    /// How long its answers take.
+    pub(crate) pace: Pace,
     /// When the next check is due, or when the present one began.
     pub(crate) due: Time,
     pub(crate) under_way: Option<Time>,
@@ -118,6 +122,7 @@ impl Member {
             is_denied,
             silences: 0,
             silent_since: None,
+            pace: Pace::default(),
             due,
             under_way: None,
         }
@@ -127,7 +132,7 @@ impl Member {
     pub(crate) fn succeed(&mut self, former: &Self) {
         (self.report, self.asked, self.error) = (former.report, former.asked, former.error.clone());
         (self.last_asked, self.is_down, self.is_denied) = (former.last_asked, former.is_down, former.is_denied);
-        (self.silences, self.silent_since) = (former.silences, former.silent_since);
+        (self.silences, self.silent_since, self.pace) = (former.silences, former.silent_since, former.pace);
     }
 
     /// Notes the outcome of the check that is under way.
@@ -138,6 +143,7 @@ impl Member {
         self.is_denied = matches!(outcome, Checked::Denied(_));
         match outcome {
             Checked::Answered(report) => {
+                self.pace.answers(now.since(self.silent_since.unwrap_or(asked)));
                 (self.report, self.asked, self.error) = (Some(report), Some(asked), None);
                 (self.silences, self.silent_since) = (0, None);
             }
@@ -183,6 +189,11 @@ impl Member {
     /// Whether it has not answered for a while, though nobody has refused a connection.
     pub(crate) fn is_silent(&self) -> bool {
         self.silences > 0 && self.report.is_none()
+    }
+
+    /// Since when an answer is awaited: from the first check that had none, or from the present one.
+    pub(crate) fn waits_since(&self) -> Option<Time> {
+        self.silent_since.or(self.under_way)
     }
 
     /// Whether the user who asks was not let in, which time does not change.

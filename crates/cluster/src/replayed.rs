@@ -104,7 +104,8 @@ impl Cluster {
             }
             None => self.positions.has_no_primary(),
         }
-        let is_replica = |place: &usize| self.role_of(*place) == MemberRole::Replica;
+        // A suspect replica is read from by those only who have asked for a replica, if there is no other.
+        let is_replica = |place: &usize| self.role_of(*place) == MemberRole::Replica && !self.is_suspect(*place);
         let replicas = (0..self.members.len()).filter(is_replica);
         // A position on an older timeline may lie behind the point where the present one begins, and be of a history that has ended.
         let replicas = replicas.filter_map(|place| {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::Time;
 
 use crate::agents::AgentMember;
-use crate::cluster::{AGENT_INTERVAL_MIN, Cluster};
+use crate::cluster::Cluster;
 use crate::event::{Command, News};
 
 /// What the store of the agents answers.
@@ -253,7 +253,7 @@ impl Cluster {
 
     /// The store has answered, or not.
     pub(crate) fn store_tells(&mut self, now: Time, answer: Result<StoreAnswer, Arc<str>>, out: &mut Vec<Command>) {
-        let next = self.interval(now).max(AGENT_INTERVAL_MIN);
+        let next = self.agent_interval(now);
         let told = self.agents.store_told(now, next, answer);
         out.extend(told.map(|(is_warning, text)| Command::Tell(News { is_warning, text })));
     }

@@ -225,7 +225,7 @@ impl Line<'_> {
             patroni_ca_file: self.patroni_ca_file,
             demote_command: self.demote_command,
             demote_timeout: self.demote_timeout.unwrap_or(Duration::from_secs(120)),
-            check_interval: self.check_interval.unwrap_or(Duration::from_secs(1)),
+            check_interval: self.check_interval.unwrap_or(Duration::from_millis(500)),
             hold_timeout: self.hold_timeout.unwrap_or(Duration::from_secs(30)),
             drain_timeout: self.drain_timeout.unwrap_or(Duration::from_secs(10)),
             hold_clients_max: self.hold_clients_max.unwrap_or(Some(HOLD_CLIENTS_MAX)),

@@ -73,6 +73,7 @@ impl<S> Control<S> {
             match deed {
                 Deed::Gate(gate) => self.set_gate(cluster, gate),
                 Deed::TryHosts => self.hands.post_all(|| ToWorker::TryHosts(Arc::clone(cluster))),
+                Deed::Suspects(hosts) => self.change_standing(|standing| standing.set_suspects(cluster, hosts)),
                 Deed::LeaveReplica(host) => {
                     let letter = || ToWorker::LeaveReplica { cluster: Arc::clone(cluster), host: Arc::clone(&host) };
                     self.hands.post_all(letter);

@@ -30,13 +30,15 @@ pub struct HostTerms {
     pub is_far: bool,
     /// It must not be used now.
     pub is_left: bool,
+    /// It has not answered in its time: it is used only for want of any other that fits.
+    pub is_suspect: bool,
     /// How many servers the database has there.
     pub servers: u32,
 }
 
 impl Default for HostTerms {
     fn default() -> Self {
-        Self { weight: 1, is_far: false, is_left: false, servers: 0 }
+        Self { weight: 1, is_far: false, is_left: false, is_suspect: false, servers: 0 }
     }
 }
 
@@ -86,6 +88,8 @@ enum Rank {
     Second,
     /// Its weight is 0.
     Spare,
+    /// It has not answered in its time.
+    Suspect,
     Unsuited,
     Failed,
 }
@@ -141,7 +145,8 @@ impl HostChoice {
             (host.terms.rank(promise), host.terms.is_far, promise, share)
         });
         let wished = self.wished.take().map(|(place, _)| place);
-        let wished = wished.filter(|place| usable.contains(place) && !self.hosts[*place].is_tried);
+        let may_be = |place: &usize| usable.contains(place) && !hosts[*place].is_suspect;
+        let wished = wished.filter(|place| may_be(place) && !self.hosts[*place].is_tried);
         let place = wished.or(place.or(usable.first()).copied())?;
         self.last = Some(place);
         Some(place)
@@ -217,6 +222,15 @@ impl HostChoice {
         }
     }
 
+    /// Whether a host may be used, as far as is known, that is not suspect.
+    #[must_use]
+    pub fn has_unsuspected(&self, now: Time, hosts: &[HostTerms], rests: Duration) -> bool {
+        let promise =
+            |place: usize| self.hosts.get(place).map_or(Promise::Suits, |host| host.promise(now, true, rests));
+        let mut usable = hosts.iter().enumerate().filter(|(_, terms)| !terms.is_left);
+        usable.any(|(place, terms)| terms.rank(promise(place)) < Rank::Suspect)
+    }
+
     /// The host at which an idle server at `from` had better be, so that it is closed and the next one opened there: one that is what
     /// the database asks for, nearer, or has fewer servers for its weight. `is_rested`: the server has been idle for a while. Only such
     /// a one is risked for a host of which it is not known whether it is back, once in `rests`.
@@ -247,8 +261,10 @@ impl HostChoice {
             let is_due = host.asked_at.is_none_or(|at| now >= at + rests);
             is_rested && may_suit && is_due
         };
-        let others =
-            hosts.iter().enumerate().filter(|(place, terms)| *place != from && !terms.is_left && is_better(terms));
+        let others = hosts
+            .iter()
+            .enumerate()
+            .filter(|(place, terms)| *place != from && !terms.is_left && !terms.is_suspect && is_better(terms));
         let fits = |(place, terms): &(usize, &HostTerms)| {
             let host = &self.hosts[*place];
             is_proved(host) || may_be_back(host, terms)
@@ -270,10 +286,18 @@ impl HostChoice {
         }
     }
 
+    /// A host that had not answered in its time does so again: that it failed is forgotten, and how well it suits is not.
+    pub fn answers_again(&mut self, place: usize) {
+        if let Some(host) = self.hosts.get_mut(place) {
+            (host.failed_at, host.is_tried, host.asked_at) = (None, false, None);
+        }
+    }
+
     /// Whether a host that has not been tried may suit better than [`Suits::Second`].
     fn has_better_than_second(&self) -> bool {
         let may_suit = |host: &Known| host.failed_at.is_none() && host.suits.is_none_or(|suits| suits == Suits::Yes);
-        self.hosts.iter().any(|host| host.is_to_try() && host.terms.weight > 0 && may_suit(host))
+        let is_first = |terms: HostTerms| terms.weight > 0 && !terms.is_suspect;
+        self.hosts.iter().any(|host| host.is_to_try() && is_first(host.terms) && may_suit(host))
     }
 }
 
@@ -282,6 +306,7 @@ impl HostTerms {
         match promise {
             Promise::Failed => Rank::Failed,
             Promise::Unsuited => Rank::Unsuited,
+            Promise::Suits | Promise::Unknown | Promise::Second if self.is_suspect => Rank::Suspect,
             Promise::Suits | Promise::Unknown | Promise::Second if self.weight == 0 => Rank::Spare,
             Promise::Suits | Promise::Unknown => Rank::Usable,
             Promise::Second => Rank::Second,
@@ -400,6 +425,41 @@ mod tests {
         // A primary near by is no match for a standby far away.
         let mut choice = known([Suits::Yes, Suits::Second, Suits::Second]);
         assert_eq!(choice.next(now, &hosts, HostOrder::InTurn, RESTS), Some(0));
+    }
+
+    #[test]
+    fn a_suspect_host_is_used_for_want_of_another() {
+        let now = Time::from_secs(1);
+        let mut hosts = weights([1, 1, 1]);
+        hosts[1].is_suspect = true;
+        let mut choice = HostChoice::default();
+        assert_eq!(open(&mut choice, hosts, HostOrder::InTurn, 6), [3, 0, 3]);
+        assert!(choice.has_unsuspected(now, &hosts, RESTS));
+        // A primary that is near is taken for a suspect standby, and not waited for that.
+        let mut choice = HostChoice::default();
+        for (place, suits) in [(0, Suits::Second), (1, Suits::Yes)] {
+            choice.next(now, &hosts[..2], HostOrder::InTurn, RESTS);
+            choice.shows(place, suits);
+            choice.ends();
+        }
+        assert_eq!(choice.next(now, &hosts[..2], HostOrder::InTurn, RESTS), Some(0));
+        assert!(choice.shows(0, Suits::Second));
+        // Idle servers move away from it, and none moves there.
+        assert_eq!(choice.moves(now, &hosts[..2], HostOrder::InTurn, (0, true), RESTS), None);
+        // A dial that it has not answered is forgotten when it does again.
+        choice.fails(1, now);
+        choice.ends();
+        choice.answers_again(1);
+        let well = weights([1, 1]);
+        assert_eq!(choice.moves(now, &well, HostOrder::InTurn, (0, false), RESTS), Some(1));
+        assert_eq!(choice.next(now, &well, HostOrder::InTurn, RESTS), Some(1));
+        // If the others do not suit, or have failed, it is used.
+        choice.shows(0, Suits::No);
+        choice.ends();
+        assert!(!choice.has_unsuspected(now, &hosts[..2], RESTS));
+        assert_eq!(choice.next(now, &hosts[..2], HostOrder::InTurn, RESTS), Some(1));
+        hosts[0].is_left = true;
+        assert!(!choice.has_unsuspected(now, &hosts[..2], RESTS));
     }
 
     #[test]

@@ -354,6 +354,37 @@ pub(crate) fn a_silent_replica_is_left_by_those_who_wait_for_it(house: &House) {
     two.thaw();
 }
 
+/// A host that accepts connections and says nothing, before it is known whether it is lost or only slow.
+pub(crate) fn reads_begin_elsewhere_while_a_replica_is_late_and_what_runs_there_goes_on(house: &House) {
+    let (one, two) = pair(house);
+    let pooler = start(house, &[&one, &two], "", |ini| {
+        ini.database("ro = cluster=main target_session_attrs=prefer-standby dbname=postgres")
+    });
+    await_primary(&pooler, &one);
+    let mut report = pooler.client("u", "ro");
+    report.ask("select inet_server_port() from pg_sleep(1)");
+    two.await_running("postgres", "pg_sleep(1)");
+    let (mut late, mut open) = (pooler.client("u", "ro"), pooler.client("u", "ro"));
+    two.freeze();
+    let since = Instant::now();
+    // A server is dialed for it there, where nobody answers.
+    late.ask("select inet_server_port()");
+    let answer = late.answer_within(LIMIT);
+    println!("a read went elsewhere {:.2?} after its host had stopped to answer", since.elapsed());
+    assert_eq!(answer.value(), one.port().to_string(), "{}", pooler.log());
+    assert_eq!(port(&mut open), one.port());
+    let clusters = pooler.console("SHOW CLUSTERS");
+    let late_rows = (0..clusters.rows.len()).filter(|row| clusters.named(*row)["error"] == "a check is late");
+    let late_rows = late_rows.count();
+    two.thaw();
+    let answer = report.answer_within(LIMIT);
+    // On a machine that is busy enough it was given up before it was woken up.
+    let was_left = pooler.log().contains("does not answer: nobody reads there");
+    assert!(was_left || answer.errors.is_empty() && late_rows == 1, "{answer:?}\n{}", pooler.log());
+    pooler.await_log(&format!("cluster main: host 127.0.0.1:{} answers again", two.port()));
+    wait_until("the standby is read from again", LIMIT * 2, || port(&mut open) == two.port());
+}
+
 pub(crate) fn no_server_stays_at_a_former_primary(house: &House) {
     let (one, two) = pair(house);
     // Its servers are not ready before this is over.

@@ -13,7 +13,7 @@ mod session;
 mod tasks;
 mod tokens;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,6 +42,8 @@ pub(crate) enum Deed {
     Gate(Gate),
     /// The hosts of the cluster are tried now.
     TryHosts,
+    /// These hosts are suspect, by their hosts and ports, and no others.
+    Suspects(BTreeSet<Arc<str>>),
     /// Nobody reads at this host, by its host and port, any more.
     LeaveReplica(Arc<str>),
     /// Tell the workers what replicas have replayed.
@@ -216,6 +218,10 @@ impl Running {
                 Command::LeaveReplica(place) => {
                     let member = self.machine.members().get(place);
                     Deed::LeaveReplica(member.map(|member| Arc::clone(member.name())).unwrap_or_default())
+                }
+                Command::Suspects(places) => {
+                    let members = places.iter().filter_map(|place| self.machine.members().get(*place));
+                    Deed::Suspects(members.map(|member| Arc::clone(member.name())).collect())
                 }
                 Command::Replayed(replayed) => Deed::Replayed(replayed),
                 Command::Drain => Deed::Drain(id.clone()),

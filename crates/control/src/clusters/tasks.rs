@@ -113,6 +113,7 @@ impl Sessions {
             Command::Gate(_)
             | Command::TryHosts
             | Command::LeaveReplica(_)
+            | Command::Suspects(_)
             | Command::Replayed(_)
             | Command::Drain
             | Command::EndLoans

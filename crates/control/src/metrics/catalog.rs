@@ -312,6 +312,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     clusters::CLUSTER_MEMBER_LAG,
     clusters::CLUSTER_SLOT_LAG,
     clusters::CLUSTER_MEMBER_LAG_SECONDS,
+    clusters::CLUSTER_MEMBER_SUSPECT,
     clusters::CLUSTER_MEMBER_IN_ROTATION,
     clusters::READS_ROUTED,
     failures::HOST_REACHABLE,

@@ -48,6 +48,18 @@ pub(super) const CLUSTER_MEMBER_LAG: Metric = Metric {
     },
 };
 
+pub(super) const CLUSTER_MEMBER_SUSPECT: Metric = Metric {
+    name: "trunkline_cluster_member_suspect",
+    kind: MetricKind::Gauge,
+    help: "Whether a check of a host of a cluster is late, so that what begins now begins at another host that fits.",
+    labels: &["cluster", "host"],
+    samples: |view| {
+        of_members(view, |cluster, place, member| {
+            Some((vec![Arc::clone(member.name())], f64::from(u8::from(cluster.is_suspect(place)))))
+        })
+    },
+};
+
 pub(super) const CLUSTER_SLOT_LAG: Metric = Metric {
     name: "trunkline_cluster_slot_lag_bytes",
     kind: MetricKind::Gauge,

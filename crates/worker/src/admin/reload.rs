@@ -44,6 +44,7 @@ impl<I: Io> Worker<I> {
         self.renew_rates();
         self.heed_gates(&old.standing, &old.settings);
         self.heed_lag(&old.standing);
+        self.heed_suspects(&old.standing);
         for pool in self.registry.pool_keys() {
             self.stand(pool);
             self.settle();

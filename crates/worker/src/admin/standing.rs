@@ -33,6 +33,8 @@ pub struct Standing {
     gates: BTreeMap<Arc<str>, Gate>,
     /// The hosts of a cluster that may be read from, by the name of the cluster and by how far a replica may be behind.
     readable: BTreeMap<Arc<str>, Readable>,
+    /// The hosts of a cluster that are suspect, by its name.
+    suspects: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 /// The hosts that may be read from, by how far a replica may be behind.
@@ -110,6 +112,7 @@ impl Standing {
     pub fn forget_gates(&mut self, clusters: &[Arc<str>]) {
         self.gates.retain(|cluster, _| !clusters.contains(cluster));
         self.readable.retain(|cluster, _| !clusters.contains(cluster));
+        self.suspects.retain(|cluster, _| !clusters.contains(cluster));
     }
 
     /// These hosts of a cluster may be read from, from now on.
@@ -121,6 +124,26 @@ impl Standing {
     #[must_use]
     pub fn readable(&self, entry: &Database) -> Option<&BTreeSet<Arc<str>>> {
         self.readable.get(entry.cluster.as_ref()?)?.get(&entry.max_lag)
+    }
+
+    /// These hosts of a cluster are suspect from now on, and no others.
+    pub fn set_suspects(&mut self, cluster: &Arc<str>, hosts: BTreeSet<Arc<str>>) {
+        match hosts.is_empty() {
+            true => drop(self.suspects.remove(cluster)),
+            false => drop(self.suspects.insert(Arc::clone(cluster), hosts)),
+        }
+    }
+
+    /// Whether a host is suspect, by its host and port: what begins now had better begin elsewhere.
+    #[must_use]
+    pub fn is_suspect(&self, cluster: &str, host: &str) -> bool {
+        self.suspects.get(cluster).is_some_and(|hosts| hosts.contains(host))
+    }
+
+    /// Whether the same hosts are suspect.
+    #[must_use]
+    pub fn suspects_as(&self, other: &Self) -> bool {
+        self.suspects == other.suspects
     }
 
     /// Whether clients of a database are held, for themselves or with its cluster.

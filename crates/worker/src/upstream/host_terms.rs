@@ -34,6 +34,7 @@ impl<I: Io> Worker<I> {
         let ours = &*self.hands.active.settings.zone;
         for (place, host) in all.iter_mut().enumerate() {
             host.is_left = !self.is_near_enough(entry, place);
+            host.is_suspect = self.is_suspect(entry, place);
             host.weight = entry.weight_at(place);
             host.is_far = !ours.is_empty() && entry.zone_at(place).is_some_and(|zone| **zone != *ours);
         }

@@ -21,3 +21,4 @@ pub(crate) mod proxy_header;
 mod replicas;
 pub(crate) mod role;
 pub(crate) mod secure;
+mod suspects;

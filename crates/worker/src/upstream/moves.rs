@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
 }
 
 /// Whether servers of a database may be at several hosts at a time.
-fn may_move(entry: &Database) -> bool {
+pub(super) fn may_move(entry: &Database) -> bool {
     entry.hosts.len() > 1 && !has_one_host_at_a_time(entry)
 }
 

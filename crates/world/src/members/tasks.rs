@@ -67,6 +67,7 @@ impl World {
             | Command::Gate(_)
             | Command::TryHosts
             | Command::LeaveReplica(_)
+            | Command::Suspects(_)
             | Command::Drain
             | Command::EndLoans
             | Command::Tell(_)

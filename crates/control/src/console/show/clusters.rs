@@ -49,7 +49,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
                 report.and_then(|report| number(report.timeline)),
                 cluster.lag_of(member).and_then(number),
                 delay,
-                member.error().map(ToString::to_string),
+                error_of(cluster, place, member),
                 agents.clone(),
                 waits_for.clone(),
                 scheduled.clone(),
@@ -66,6 +66,12 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         }
     };
     view.clusters.rows().flat_map(of).collect()
+}
+
+/// Why the last check of a member has failed, or that one is late.
+fn error_of(cluster: &Cluster, place: usize, member: &Member) -> Option<String> {
+    let late = || cluster.is_suspect(place).then(|| "a check is late".to_owned());
+    member.error().map(ToString::to_string).or_else(late)
 }
 
 /// What a cluster does now.

@@ -257,7 +257,7 @@ const MEANINGS: &[Meaning] = &[
         "delay_us",
         "how long ago the last transaction that it has replayed was committed, in microseconds; NULL if it has replayed all that it has received",
     ),
-    ("CLUSTERS", "error", "why the last check has failed"),
+    ("CLUSTERS", "error", "why the last check has failed, or that one is late"),
     ("CLUSTERS", "agents", "how many of the interfaces of Patroni have answered the last question, and the last error"),
     ("CLUSTERS", "waits_for", "what a switchover waits for"),
     ("CLUSTERS", "scheduled", "when Patroni will switch over by itself, from which member to which"),

@@ -305,6 +305,46 @@ pub(crate) fn a_write_behind_a_read_that_has_lost_its_replica_is_read(house: &Ho
     other.query("select pg_wal_replay_resume()");
 }
 
+/// `BEGIN READ ONLY` and then `SET TRANSACTION READ WRITE`: a replica refuses that, and the primary, which reads for want of one, does not.
+pub(crate) fn who_writes_where_he_wanted_to_read_only_reads_what_he_has_written(house: &House) {
+    let (one, two) = pair(house);
+    one.query("create table t (a int)");
+    one.query("insert into t values (0)");
+    one.query(PORT);
+    let pooler = routed(house, &[&one, &two], "automatic", "check_interval=0.1");
+    let (mut writer, mut reader) = (pooler.client("u", "rw"), pooler.client("u", "rw"));
+    await_reads(&mut writer, &two);
+    await_reads(&mut reader, &two);
+    let turns = |client: &mut Client| {
+        client.run("begin read only");
+        client.query("set transaction read write")
+    };
+    wait_until("a replica refuses it", LIMIT, || {
+        let answer = turns(&mut writer);
+        writer.run("rollback");
+        let refused = answer.errors.first().map(|error| (&*error.code, &*error.text));
+        refused == Some(("0A000", "cannot set transaction read-write mode during recovery"))
+    });
+    // The replica stands still, and nobody reads there while it does not answer.
+    two.query("select pg_wal_replay_pause()");
+    wait_until("the replica stands still", LIMIT, || two.value("select pg_is_wal_replay_paused()") == "t");
+    let mut writer = pooler.client("u", "rw");
+    two.freeze();
+    pooler.await_log(&format!("host 127.0.0.1:{} has not answered for", two.port()));
+    assert!(turns(&mut writer).errors.is_empty(), "the primary is asked");
+    writer.run("update t set a = 1");
+    writer.run("commit");
+    two.thaw();
+    let is_at_replica = |client: &mut Client| client.value("select port()") == two.port().to_string();
+    wait_until("the replica is read from again", LIMIT * 2, || is_at_replica(&mut reader));
+    assert_eq!(reader.value("select a from t"), "0", "it is behind");
+    for _ in 0..20 {
+        assert_eq!(writer.value("select a from t"), "1");
+    }
+    two.query("select pg_wal_replay_resume()");
+    wait_until("the writer reads there, too", LIMIT * 2, || is_at_replica(&mut writer));
+}
+
 /// Random programs on a primary with two replicas, of which one stands still now and then, and the same on a primary alone.
 pub(crate) fn routed_reads_are_answered_as_by_a_primary_alone(house: &House) {
     let (one, two) = pair(house);

@@ -1,6 +1,7 @@
-//! What the next request of a client without a server says of the server that may answer it.
+//! What the next request of a client without a server says of the server that may answer it; the texts of those that follow.
 //!
-//! Always true: a request of which not every message is here, or in which anything else is asked than to run one statement, says nothing.
+//! Always true: a request of which not every message is here, or in which anything else is asked than to run one statement, says nothing; a message
+//! that is not whole may have any text.
 //! Not here: how a text is read (`route::reads`), which pool is asked for a server (`worker::reads`).
 
 use route::Reads;
@@ -61,6 +62,27 @@ impl ClientSession {
             }
         }
         None
+    }
+
+    /// Whether one of these bytes' messages has a text of which `is` is true, or runs a named statement that has; or cannot be read
+    /// here as a whole.
+    pub fn has_text(&self, bytes: &[u8], is: impl Fn(&[u8]) -> bool) -> bool {
+        let mut read = 0;
+        let has = |kind: u8, body: &[u8]| match kind {
+            frontend::QUERY | frontend::PARSE => is(body),
+            frontend::BIND => match prepared::head_of_bind(body) {
+                Some(Head::Named(Ask::Bind { name, .. })) => self.text_of(name).is_none_or(&is),
+                _ => false,
+            },
+            _ => false,
+        };
+        for (at, kind, body) in messages(bytes) {
+            read = at + HEADER_BYTES + body.len();
+            if has(kind, body) {
+                return true;
+            }
+        }
+        read < bytes.len()
     }
 
     /// The text of a named statement, as the client has prepared it.
@@ -160,5 +182,18 @@ mod tests {
         ] {
             assert_eq!(says(&messages), None, "{messages:?}");
         }
+    }
+
+    #[test]
+    fn the_texts_of_requests_are_seen() {
+        let client = ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
+        let has = |bytes: &[u8]| client.has_text(bytes, |text| text.windows(5).any(|word| word == b"write"));
+        let bytes = request(&[(b'Q', b"select 1\0"), (b'Q', b"set transaction read write\0")]);
+        assert!(has(&bytes) && has(&bytes[..bytes.len() - 1]), "the second, or what is left of it");
+        assert!(!has(&request(&[(b'Q', b"select 1\0"), PARSE, BIND, EXECUTE, SYNC])));
+        assert!(!has(&request(&[(b'B', b"write\0\0\0\0\0\0\0\0")])), "a parameter is no text");
+        assert!(has(&request(&[(b'P', b"a\0set transaction read write\0\0\0")])));
+        assert!(has(&request(&[(b'B', b"\0a\0\0\0\0\0\0\0")])), "a statement that is not known may have any");
+        assert!(!has(b"") && has(b"Q"));
     }
 }

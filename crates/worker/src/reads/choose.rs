@@ -19,7 +19,7 @@ use route::Reads;
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::measured::ReadResult;
 use crate::reads::known_names::KnownNames;
-use crate::reads::routing::{MinLsn, Read, Routing};
+use crate::reads::routing::{MinLsn, Read, Routing, may_write_after_all};
 use crate::reads::withheld::Withheld;
 use crate::worker::Worker;
 
@@ -27,8 +27,8 @@ use crate::worker::Worker;
 enum Way {
     /// To the primary. It may write, unless it is a read.
     Primary { may_write: bool },
-    /// To the primary: it is a read, and no replica is known to be far enough.
-    Behind,
+    /// To the primary: it is a read, and no replica is known to be far enough. It may have said so itself, for its whole transaction.
+    Behind { promises: bool },
     /// To a replica.
     Replica { read: Read },
     /// To the primary, as this request, in place of so many bytes: its client has asked for a position in the log.
@@ -60,9 +60,9 @@ impl<I: Io> Worker<I> {
                 routing.read = Some(read);
                 ready.belongs_to(replicas);
             }
-            (Way::Replica { .. }, None) => routing.goes_to_primary(false),
-            (Way::Behind, _) => {
-                routing.goes_to_primary(false);
+            (Way::Replica { read }, None) => routing.stays(read.is_promised()),
+            (Way::Behind { promises }, _) => {
+                routing.stays(promises);
                 self.count_read(key, ReadResult::Behind);
             }
             (Way::Primary { may_write }, _) => routing.goes_to_primary(may_write),
@@ -83,12 +83,18 @@ impl<I: Io> Worker<I> {
         };
         ready.routing_mut()?.asks(*answered);
         let way = self.way_of_request(key, bytes).unwrap_or(Way::Primary { may_write: true });
-        let (may_write, is_behind) = match way {
-            Way::Primary { may_write } => (may_write, false),
-            Way::Behind => (false, true),
+        let routing = self.clients.ready_mut(key)?.routing_mut()?;
+        let is_behind = match way {
+            Way::Primary { may_write } => {
+                routing.goes_to_primary(may_write);
+                false
+            }
+            Way::Behind { promises } => {
+                routing.stays(promises);
+                true
+            }
             Way::Replica { .. } | Way::Position { .. } => return None,
         };
-        self.clients.ready_mut(key)?.routing_mut()?.goes_to_primary(may_write);
         Some(Stays { is_behind })
     }
 
@@ -148,7 +154,7 @@ impl<I: Io> Worker<I> {
         let (routing, asked) = (ready.routing()?, ready.min_lsn());
         let mut replicas = self.reads.replayed.get(cluster)?.iter();
         if !replicas.any(|replica| routing.may_read(replica, asked)) {
-            return Some(Way::Behind);
+            return Some(Way::Behind { promises: is_explicit });
         }
         let read = Read {
             request: (!is_explicit).then(|| bytes[..request.bytes].into()),
@@ -223,7 +229,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ask_primary(&mut self, client: ClientKey, since: Time) {
         let Some(ready) = self.clients.ready_mut(client) else { return };
         let Some(routing) = ready.routing_mut() else { return };
-        routing.goes_to_primary(false);
+        routing.stays(routing.read.as_ref().is_some_and(Read::is_promised));
         let home = routing.home();
         ready.belongs_to(home);
         ready.takes(Link::None);
@@ -245,6 +251,17 @@ impl Ready {
     /// Whether a replica is asked for a server.
     pub(crate) fn is_reading(&self) -> bool {
         self.routing().is_some_and(|routing| routing.is_reading())
+    }
+
+    /// The client sends this to the primary: looks whether it writes though it has said that it only reads.
+    #[inline]
+    pub(crate) fn look_at_promise(&mut self, bytes: &[u8]) {
+        if self.routing().is_some_and(Routing::promises)
+            && (!self.session().scanner.is_between() || self.session().has_text(bytes, may_write_after_all))
+            && let Some(routing) = self.routing_mut()
+        {
+            routing.writes_after_all();
+        }
     }
 
     /// The loan is over: the client belongs to its pool alone.

@@ -17,6 +17,8 @@ pub(crate) struct Routing {
     home: PoolKey,
     /// Its last request at the primary may have written, and has not been dated yet.
     may_have_written: bool,
+    /// Its present request at the primary begins a transaction that says that it only reads, which it may take back.
+    promises: bool,
     /// When the last such request had been answered.
     wrote_at: Option<Time>,
     /// The next request is one that a replica has refused: if it is a read, it goes to the primary.
@@ -47,6 +49,13 @@ pub(super) enum MinLsn {
     Unreadable,
 }
 
+impl Read {
+    /// Whether the client has said itself that it only reads; else that is proven.
+    pub(super) fn is_promised(&self) -> bool {
+        self.request.is_none()
+    }
+}
+
 impl MinLsn {
     pub(super) fn of(value: Option<&str>) -> Self {
         match value.map(str::trim) {
@@ -59,7 +68,7 @@ impl MinLsn {
 impl Routing {
     /// The client may have written until `wrote_at`.
     pub(crate) fn new(home: PoolKey, wrote_at: Option<Time>) -> Self {
-        Self { home, may_have_written: false, wrote_at, goes_home: false, read: None }
+        Self { home, may_have_written: false, promises: false, wrote_at, goes_home: false, read: None }
     }
 
     /// The pool of the primary.
@@ -77,6 +86,23 @@ impl Routing {
         if std::mem::take(&mut self.may_have_written) {
             self.wrote_at = Some(answered);
         }
+        self.promises = false;
+    }
+
+    /// A read goes to the primary for want of a replica. It may have said itself that it only reads, as does what follows in its transaction.
+    pub(super) fn stays(&mut self, promises: bool) {
+        self.goes_to_primary(false);
+        self.promises = promises;
+    }
+
+    /// Whether what the client sends has to be looked at, because it has said that it only reads ([`may_write_after_all`]).
+    pub(crate) fn promises(&self) -> bool {
+        self.promises && !self.may_have_written
+    }
+
+    /// The client may write in a transaction of which it had said that it only reads.
+    pub(crate) fn writes_after_all(&mut self) {
+        self.may_have_written = true;
     }
 
     /// The request goes to the primary.
@@ -113,6 +139,13 @@ impl Routing {
     }
 }
 
+/// Whether a text may turn a transaction that only reads into one that writes, which PostgreSQL allows in front of its first query:
+/// `SET TRANSACTION READ WRITE`, `SET transaction_read_only = off`.
+pub(crate) fn may_write_after_all(text: &[u8]) -> bool {
+    let has = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    has(b"write") || has(b"read_only")
+}
+
 #[cfg(test)]
 mod tests {
     use base::Key;
@@ -134,6 +167,28 @@ mod tests {
         routing.goes_to_primary(false);
         routing.asks(Time(20));
         assert!(routing.may_read(&replayed(10), MinLsn::None), "a read at the primary writes nothing");
+    }
+
+    #[test]
+    fn who_writes_after_all_reads_that_as_well() {
+        let mut routing = Routing::new(Key::first(0), None);
+        routing.stays(true);
+        assert!(routing.promises());
+        routing.asks(Time(10));
+        assert!(!routing.promises() && routing.may_read(&replayed(9), MinLsn::None), "it has kept its promise");
+        routing.stays(true);
+        routing.writes_after_all();
+        assert!(!routing.promises());
+        routing.asks(Time(20));
+        assert!(!routing.may_read(&replayed(19), MinLsn::None) && routing.may_read(&replayed(20), MinLsn::None));
+        for text in
+            ["set transaction READ WRITE", "set local transaction_read_only to off", "reset Transaction_Read_Only"]
+        {
+            assert!(may_write_after_all(text.as_bytes()), "{text}");
+        }
+        for text in ["set transaction isolation level serializable", "select 1", "begin read only", ""] {
+            assert!(!may_write_after_all(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

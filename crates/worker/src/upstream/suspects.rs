@@ -26,15 +26,15 @@ impl<I: Io> Worker<I> {
         if self.hands.active.standing.suspects_as(old) {
             return;
         }
-        for number in 0..self.registry.databases.len() {
-            let entry = self.registry.databases[number].entry.clone();
+        for number in self.registry.database_numbers() {
+            let entry = self.registry.database_at(number).entry.clone();
             let Some(entry) = entry.filter(|entry| may_move(entry)) else { continue };
             for place in 0..entry.hosts.len() {
                 match (is_suspect(old, &entry, place), self.is_suspect(&entry, place)) {
-                    (false, true) => self.leave_suspect(number as u32, &entry, place),
+                    (false, true) => self.leave_suspect(number, &entry, place),
                     (true, false) => {
-                        self.registry.databases[number].host_choice.answers_again(place);
-                        self.try_hosts_of(number as u32);
+                        self.registry.database_at_mut(number).host_choice.answers_again(place);
+                        self.try_hosts_of(number);
                     }
                     _ => {}
                 }
@@ -46,18 +46,18 @@ impl<I: Io> Worker<I> {
     fn leave_suspect(&mut self, database: u32, entry: &Database, place: usize) {
         let terms = self.terms_of_readers(entry);
         let (now, rests) = (self.hands.now, self.hands.active.settings.server_login_retry);
-        let choice = &self.registry.databases[database as usize].host_choice;
+        let choice = &self.registry.database_at(database).host_choice;
         if !choice.has_unsuspected(now, &terms, rests) {
             return;
         }
         let there = self.servers.iter().filter(|(_, server)| {
-            server.database == database && server.dedicated.is_none() && server.host.place() == place
+            server.database() == database && server.dedicated().is_none() && server.host().place() == place
         });
         let there: Vec<ServerKey> = there.map(|(key, _)| key).collect();
         for key in there {
             let Some(server) = self.servers.get(key) else { continue };
-            let waiting = server.client().zip(server.session.phase.waits_since());
-            match server.stage {
+            let waiting = server.client().zip(server.session().phase.waits_since());
+            match server.stage() {
                 // `connect_query` may take long.
                 ServerStage::Introducing => continue,
                 ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Cleaning(_) => {

@@ -140,6 +140,12 @@ pub(crate) fn advise_observes_a_pooler_at_work(house: &House) {
         assert_eq!((&json["pools"][0]["subject"], &json["is_approximate"]), (&"advised/u".into(), &true.into()));
         let lent = json["observed"]["lent_mean"].as_f64().expect("a number");
         assert!((0.5..=4.1).contains(&lent), "{source}: {json:#}");
+        let notes = json["notes"].to_string();
+        assert!(notes.contains("readings") && notes.contains("apart, not of every change"), "{source}: {notes}");
+        assert_eq!(notes.contains("SHOW HISTOGRAMS"), source == "--pooler", "{notes}");
+        let of_four = json["pools"][0]["candidates"].as_array().expect("candidates");
+        let peak = of_four.iter().find(|one| one["name"] == "peak").and_then(|one| one["value"].as_f64());
+        assert!(peak.is_some_and(|peak| (1.0..=4.0).contains(&peak)), "{source}: {of_four:?}");
         let ceilings = json["total"]["candidates"].as_array().expect("candidates");
         let slots = ceilings.iter().find(|one| one["name"] == "max_connections").expect("the server was asked");
         assert!(slots["value"].as_f64().is_some_and(|slots| slots > 10.0), "{slots}");

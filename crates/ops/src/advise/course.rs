@@ -147,6 +147,7 @@ fn nothing() -> Demand {
         seconds: 0.0,
         is_of_one_process: false,
         computing: None,
+        sampled: None,
         clients_peak: None,
         notes: vec!["only the configuration was read; a source of demand is needed for sizes".to_owned()],
     }

@@ -4,7 +4,7 @@
 //! number of servers meets gives `None`.
 //! Not here: ceilings (`sizing`).
 
-use crate::facts::{Demand, Hold, Levels, PoolDemand};
+use crate::facts::{Demand, Hold, Levels, PoolDemand, Sampled};
 use crate::theory::heavy_traffic;
 use crate::theory::mmc::Mmc;
 use crate::theory::replay::{Arrival, waits};
@@ -15,6 +15,8 @@ use crate::theory::staffing::{poisson_quantile, square_root};
 pub(crate) struct Traffic {
     /// By beginning; empty if it was not recorded.
     recorded: Vec<Arrival>,
+    /// How many were wanted at once, if that was read now and then.
+    sampled: Option<Sampled>,
     rate: f64,
     hold: Hold,
     scv_of_arrivals: f64,
@@ -33,6 +35,7 @@ impl Traffic {
     pub(crate) fn of_pool(pool: &PoolDemand) -> Self {
         Self {
             recorded: pool.recorded.clone(),
+            sampled: pool.sampled.clone(),
             rate: pool.rate,
             hold: pool.hold,
             scv_of_arrivals: pool.scv_of_arrivals,
@@ -50,6 +53,7 @@ impl Traffic {
         let scv = if mean > 0.0 { (square / mean.powi(2) - 1.0).max(0.0) } else { 1.0 };
         Self {
             recorded: demand.together(),
+            sampled: demand.sampled.clone(),
             rate,
             hold: Hold { mean, scv },
             scv_of_arrivals: over_all(|pool| pool.scv_of_arrivals),
@@ -58,6 +62,11 @@ impl Traffic {
 
     pub(crate) fn is_recorded(&self) -> bool {
         !self.recorded.is_empty()
+    }
+
+    /// The readings, if they tell this quantile of the demand and loans were not recorded.
+    pub(crate) fn sampled(&self, share: f64) -> Option<&Sampled> {
+        self.sampled.as_ref().filter(|sampled| self.recorded.is_empty() && sampled.tells(share))
     }
 
     /// The same with the first loans only, where many questions are asked.
@@ -102,12 +111,13 @@ impl Traffic {
         self.recorded.iter().map(changed).collect()
     }
 
-    /// How many are wanted at once for this share of the time; by Poisson's law if loans were not recorded.
+    /// How many are wanted at once for this share of the time: by every loan, or by what readings saw, or by Poisson's law.
     pub(crate) fn demand(&self, share: f64, change: Change) -> f64 {
-        match self.recorded.is_empty() {
-            true => demand_by_poisson(self.load(change), 1.0 - share),
-            false => Levels::of(&self.changed(change)).quantile(share).map_or(0.0, f64::from),
+        if !self.recorded.is_empty() {
+            return Levels::of(&self.changed(change)).quantile(share).map_or(0.0, f64::from);
         }
+        let seen = self.sampled(share).and_then(|sampled| sampled.quantile(share, change.rate * change.hold));
+        seen.unwrap_or_else(|| demand_by_poisson(self.load(change), 1.0 - share))
     }
 
     /// The wait of M/M/c, made longer or shorter by how irregular arrivals and holding are (Allen and Cunneen).
@@ -166,8 +176,13 @@ mod tests {
     #[test]
     fn sums_give_the_number_of_theory() {
         for (rate, limit) in [(120.0, 0.05), (200.0, 0.05), (900.0, 0.01), (10.0, 0.2)] {
-            let traffic =
-                Traffic { recorded: Vec::new(), rate, hold: Hold { mean: 0.02, scv: 1.0 }, scv_of_arrivals: 1.0 };
+            let traffic = Traffic {
+                recorded: Vec::new(),
+                sampled: None,
+                rate,
+                hold: Hold { mean: 0.02, scv: 1.0 },
+                scv_of_arrivals: 1.0,
+            };
             assert_eq!(traffic.smallest(limit, NONE), Mmc::servers_min(rate, 0.02, 0.99, limit));
             let twice = Change { rate: 2.0, hold: 1.0 };
             assert_eq!(traffic.smallest(limit, twice), Mmc::servers_min(2.0 * rate, 0.02, 0.99, limit));

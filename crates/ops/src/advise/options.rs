@@ -280,9 +280,9 @@ Usage:
   trunkline advise [OPTION]... --config FILE
 
 Where the demand comes from:
-  --metrics URL|FILE             a Trunkline's /metrics: a URL is asked twice; a file has scrapes, each behind a line \"# SECONDS\";
+  --metrics URL|FILE             a Trunkline's /metrics: a URL is asked again and again; a file has scrapes, each behind a line \"# SECONDS\";
                                  files without such a line are scrapes of the time at which they were written
-  --pooler CONNINFO              a console, PgBouncer's or Trunkline's: SHOW STATS and SHOW POOLS, every second (approximate)
+  --pooler CONNINFO              a console, PgBouncer's or Trunkline's: SHOW STATS and SHOW POOLS, 20 times a second (approximate)
   --history FILE                 a history of such a console, as psql prints it, each reading behind a line \"# SECONDS\" (approximate)
   --interval SECONDS             for how long a pooler is observed (60)
   --from-simulation FILE         a spec of trunkline simulate, which is simulated without limits

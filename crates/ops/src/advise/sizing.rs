@@ -117,7 +117,11 @@ fn floors_of(traffic: &Traffic, terms: &Terms, change: Change) -> Vec<Candidate>
     let (load, limit) = (traffic.load(change), terms.wait_limit());
     let derived = if traffic.is_recorded() { "" } else { ", about" };
     let q99 = traffic.demand(0.99, change);
-    let how = if traffic.is_recorded() { "counted at every change" } else { "Poisson's law for the mean demand" };
+    let how = match (traffic.is_recorded(), traffic.sampled(0.99)) {
+        (true, _) => "counted at every change".to_owned(),
+        (false, Some(sampled)) => sampled.words(),
+        (false, None) => "Poisson's law for the mean demand".to_owned(),
+    };
     let demand = Candidate::floor(
         "q99 of simultaneous demand",
         Some(q99),

@@ -32,14 +32,22 @@ pub(super) fn of_metrics(
             continue;
         }
         let began = Instant::now();
-        for reading in 0..2 {
-            if reading > 0 && interrupt.wait(interval).is_err() {
-                return Ok(None);
-            }
+        let mut of_url: Vec<Scrape> = Vec::new();
+        loop {
+            let asked = Instant::now();
             let (at, text) = timed(began, || fetch(name));
             let text = text.map_err(|why| format!("{name}: {why}"))?;
-            scrapes.push(Scrape::parse(at, &text).map_err(|why| format!("{name}: {why}"))?);
+            of_url.push(Scrape::parse(at, &text).map_err(|why| format!("{name}: {why}"))?);
+            let left = interval.saturating_sub(began.elapsed());
+            if left.is_zero() && of_url.len() > 1 {
+                break;
+            }
+            let rows = of_url.last().map_or(0, Scrape::rows);
+            if interrupt.wait(pause(BETWEEN_SCRAPES, asked.elapsed(), rows, interval).min(left)).is_err() {
+                return Ok(None);
+            }
         }
+        scrapes.extend(of_url);
     }
     scrapes.sort_by(|a, b| a.at.total_cmp(&b.at));
     demand_of_scrapes(&scrapes, &names.join(", ")).map(Some)
@@ -150,28 +158,49 @@ fn ask(mut stream: impl Read + Write, request: &str) -> Result<String, String> {
     }
 }
 
-/// The demand that a console tells within an interval, asked every second. `None` if it was ended early.
+/// The demand that a console tells within an interval, asked again and again. `None` if it was ended early.
 pub(super) fn of_console(conninfo: &str, interval: Duration, interrupt: &Interrupt) -> Result<Option<Demand>, String> {
     let mut console = Asked::connect(console_target(NAME, conninfo))?;
     let began = Instant::now();
-    let mut readings = Vec::new();
+    let mut readings: Vec<Reading> = Vec::new();
+    let mut has_histograms = true;
     loop {
+        let is_end = readings.len() > 1 && interval.saturating_sub(began.elapsed()).is_zero();
+        let asked = Instant::now();
         let (at, stats) = timed(began, || console.records("SHOW STATS"));
         let mut reading = Reading::new(at);
-        for record in stats?.into_iter().chain(console.records("SHOW POOLS")?) {
-            let (columns, cells): (Vec<String>, Vec<String>) = record.into_iter().unzip();
-            reading.take(&columns, &cells);
+        take(&mut reading, stats?);
+        take(&mut reading, console.records("SHOW POOLS")?);
+        // Sums of each pool since the start, which only Trunkline has; PgBouncer refuses the question.
+        if (readings.is_empty() || is_end) && has_histograms {
+            let histograms = console.records("SHOW HISTOGRAMS");
+            has_histograms = histograms.is_ok();
+            take(&mut reading, histograms.unwrap_or_default());
         }
+        let rows = reading.rows();
         readings.push(reading);
-        let left = interval.saturating_sub(began.elapsed());
-        if left.is_zero() && readings.len() > 1 {
+        if is_end {
             break;
         }
-        if interrupt.wait(left.clamp(Duration::from_millis(10), BETWEEN_READINGS)).is_err() {
+        let left = interval.saturating_sub(began.elapsed());
+        if interrupt.wait(pause(BETWEEN_READINGS, asked.elapsed(), rows, interval).min(left)).is_err() {
             return Ok(None);
         }
     }
     demand_of_history(&readings, "a console").map(Some)
+}
+
+fn take(reading: &mut Reading, records: Vec<Record>) {
+    for record in records {
+        let (columns, cells): (Vec<String>, Vec<String>) = record.into_iter().unzip();
+        reading.take(&columns, &cells);
+    }
+}
+
+/// How long to wait after an answer before asking again: so that answering takes a fiftieth of the time at most, and that not too much is kept.
+fn pause(least: Duration, took: Duration, rows: usize, interval: Duration) -> Duration {
+    let kept = interval.mul_f64((rows as f64 / ROWS_KEPT).min(1.0));
+    least.max(took * SHARE_OF_ANSWERS).max(kept)
 }
 
 /// Fills in what a PostgreSQL server says of itself, where the operator says nothing.
@@ -228,4 +257,24 @@ impl Asked {
 /// The `application_name`.
 const NAME: &str = "trunkline advise";
 const PATIENCE: Duration = Duration::from_secs(10);
-const BETWEEN_READINGS: Duration = Duration::from_secs(1);
+/// So that a minute has more than a thousand readings, ten of them beyond a 99th percentile.
+const BETWEEN_READINGS: Duration = Duration::from_millis(50);
+/// A page of metrics is more work for a pooler than two tables of its console.
+const BETWEEN_SCRAPES: Duration = Duration::from_millis(250);
+const SHARE_OF_ANSWERS: u32 = 50;
+/// Rows of all answers together that are kept, at most about.
+const ROWS_KEPT: f64 = 2e6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_pooler_is_asked_less_often() {
+        let (millis, minute) = (Duration::from_millis, Duration::from_secs(60));
+        assert_eq!(pause(millis(50), millis(1), 20, minute), millis(50));
+        assert_eq!(pause(millis(50), millis(20), 20, minute), millis(1000));
+        assert_eq!(pause(millis(50), millis(1), 200_000, minute), millis(6000));
+        assert_eq!(pause(millis(50), millis(1), usize::MAX, minute), minute);
+    }
+}

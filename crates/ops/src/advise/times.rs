@@ -82,15 +82,18 @@ fn minimum(demand: &Demand, sizes: &Sizes, total: f64) -> Decision {
 
 fn reserve(demand: &Demand, terms: &Terms) -> Decision {
     let change = change_of(demand, terms);
-    let enough = demand.pools.iter().filter(|pool| pool.loans >= 10 * LOANS_MIN && !pool.recorded.is_empty());
-    let beyond = enough.map(|pool| {
+    let beyond = demand.pools.iter().filter(|pool| pool.loans >= 10 * LOANS_MIN).filter_map(|pool| {
         let traffic = Traffic::of_pool(pool);
-        (traffic.demand(0.999, change), traffic.demand(0.99, change))
+        let is_known = traffic.is_recorded() || traffic.sampled(0.999).is_some();
+        is_known.then(|| (traffic.demand(0.999, change), traffic.demand(0.99, change)))
     });
     let largest = beyond.max_by(|a, b| (a.0 - a.1).total_cmp(&(b.0 - b.1)));
     let measured = match largest {
-        Some((high, low)) => format!("{high} - {low}, in the pool where it is most"),
-        None => format!("needs {} recorded transactions of a pool", count(10.0 * LOANS_MIN as f64)),
+        Some((high, low)) => format!("{} - {}, in the pool where it is most", short(high), short(low)),
+        None => format!(
+            "needs {} transactions of a pool, recorded, or 5,000 readings of its demand",
+            count(10.0 * LOANS_MIN as f64)
+        ),
     };
     let value = largest.map(|(high, low)| high - low);
     let floor = Candidate::floor("bursts", value, "q99.9 - q99 of simultaneous demand", measured.clone());
@@ -116,7 +119,7 @@ fn idle_timeout(demand: &Demand, terms: &Terms, sizes: &Sizes) -> Decision {
     let gap = demand.pools.iter().zip(&sizes.pools).filter_map(gap_of).max_by(f64::total_cmp);
     let measured = match gap {
         Some(gap) => format!("{} s, of the server that is used least", short(gap)),
-        None => "needs the gaps between uses of each server, which no metric has".to_owned(),
+        None => "needs the gaps between uses of each server: every loan, or readings of the demand".to_owned(),
     };
     let floor = Candidate::floor(
         "gap between uses",

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::sampled::Sampled;
 use crate::theory::replay::Arrival;
 
 /// Where figures come from.
@@ -43,6 +44,8 @@ pub(crate) struct Demand {
     pub(crate) is_of_one_process: bool,
     /// Of the time for which a server is lent, the share for which it computes.
     pub(crate) computing: Option<f64>,
+    /// How many servers of all pools together were wanted at once, if it was read now and then.
+    pub(crate) sampled: Option<Sampled>,
     /// The most clients at once.
     pub(crate) clients_peak: Option<u32>,
     /// What a reader should know about the observation.
@@ -61,8 +64,8 @@ pub(crate) struct PoolDemand {
     pub(crate) hold: Hold,
     /// The squared coefficient of variation of the times between arrivals; 1 if they are random.
     pub(crate) scv_of_arrivals: f64,
-    /// How many were wanted at once.
-    pub(crate) levels: Option<Levels>,
+    /// How many were wanted at once, if it was read now and then.
+    pub(crate) sampled: Option<Sampled>,
     /// By server, if the one that was used last is used next.
     pub(crate) slots: Vec<Slots>,
     /// Every loan, by its beginning; empty if they were not recorded.
@@ -121,7 +124,7 @@ impl PoolDemand {
             hold,
             scv_of_arrivals: scv(&gaps),
             peak: levels.peak(),
-            levels: Some(levels),
+            sampled: None,
             slots: slots(&recorded),
             quiet: quiet(&recorded),
             recorded,
@@ -174,7 +177,8 @@ impl Levels {
         levels
     }
 
-    fn add(&mut self, level: usize, micros: u64) {
+    /// So many were wanted for so long.
+    pub(crate) fn add(&mut self, level: usize, micros: u64) {
         if level >= self.micros.len() {
             self.micros.resize(level + 1, 0);
         }

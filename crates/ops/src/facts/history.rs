@@ -1,12 +1,14 @@
-//! Facts of a history of a console's `SHOW STATS` and `SHOW POOLS`, PgBouncer's or ours, as psql prints them.
+//! Facts of a history of a console's `SHOW STATS` and `SHOW POOLS`, PgBouncer's or ours, and of our `SHOW HISTOGRAMS`, as psql prints them.
 //!
 //! Always true: what was asked between two readings is the difference of their counters; a counter that fell was a restart, and counts from 0.
 //! Everything is derived: a reading every few seconds sees few of the moments at which demand is highest.
 //! Not here: reading the file or asking a console (`advise::sources`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Demand, Hold, Origin, PoolDemand};
+use super::sampled::{Seen, gaps, scv_of_quantiles};
+use super::{Demand, Hold, Origin, PoolDemand, Sampled};
+use crate::table::short;
 
 /// One reading of a console.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -17,6 +19,21 @@ pub(crate) struct Reading {
     stats: BTreeMap<String, (f64, f64)>,
     /// Of each database and user: servers at work, clients that wait, clients, and the longest wait in seconds.
     pools: BTreeMap<(String, String), [f64; 4]>,
+    /// Of each database and user, what Trunkline's `SHOW HISTOGRAMS` says since its start.
+    spreads: BTreeMap<(String, String), Spread>,
+}
+
+/// The transactions of a pool since the start of the pooler. Times are in seconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Spread {
+    transactions: f64,
+    /// From beginning to end, all together.
+    time: f64,
+    /// Of it, the time that was waited for a server.
+    waited: f64,
+    /// The 50th, 90th, 99th, 99.9th percentile of the whole time, and the longest.
+    quantiles: [f64; 5],
+    wait_p99: f64,
 }
 
 impl Reading {
@@ -24,7 +41,12 @@ impl Reading {
         Self { at, ..Self::default() }
     }
 
-    /// Takes a row of `SHOW STATS` or `SHOW POOLS`, by the names of its columns. Other rows are ignored.
+    /// How many rows it has.
+    pub(crate) fn rows(&self) -> usize {
+        self.stats.len() + self.pools.len() + self.spreads.len()
+    }
+
+    /// Takes a row of `SHOW STATS`, `SHOW POOLS` or `SHOW HISTOGRAMS`, by the names of its columns. Other rows are ignored.
     pub(crate) fn take(&mut self, columns: &[String], cells: &[String]) {
         let cell = |name: &str| columns.iter().position(|column| column == name).and_then(|place| cells.get(place));
         let number =
@@ -32,6 +54,17 @@ impl Reading {
         let Some(database) = cell("database").filter(|name| *name != "pgbouncer") else { return };
         if let (Some(count), Some(time)) = (number("total_xact_count"), number("total_xact_time")) {
             self.stats.insert(database.clone(), (count, time));
+        } else if let (Some(user), Some(phase), Some(sum)) = (cell("user"), cell("phase"), number("sum")) {
+            let spread = self.spreads.entry((database.clone(), user.clone())).or_default();
+            let seconds = |name: &str| number(name).unwrap_or(0.0) / 1e6;
+            match phase.as_str() {
+                "total" => {
+                    (spread.transactions, spread.time) = (number("count").unwrap_or(0.0), sum / 1e6);
+                    spread.quantiles = ["p50", "p90", "p99", "p999", "max"].map(seconds);
+                }
+                "waiting" => (spread.waited, spread.wait_p99) = (sum / 1e6, seconds("p99")),
+                _ => {}
+            }
         } else if let (Some(user), Some(active)) = (cell("user"), number("sv_active")) {
             let waiting = number("cl_waiting").unwrap_or(0.0);
             let clients = number("cl_active").unwrap_or(0.0) + waiting;
@@ -120,6 +153,98 @@ pub(crate) fn demand_of_history(readings: &[Reading], source: &str) -> Result<De
     if seconds <= 0.0 {
         return Err(format!("{source}: no time passed between the first reading and the last one"));
     }
+    let exact = spread_pools(readings, seconds);
+    let mut notes = Vec::new();
+    let pools = match exact {
+        Some(pools) => {
+            notes.push(
+                "transactions and their times with a server are SHOW HISTOGRAMS', pool by pool; how much the times differ is known since the start of \
+                 the pooler"
+                    .to_owned(),
+            );
+            pools
+        }
+        None => {
+            notes.push(
+                "approximate: SHOW STATS has sums only. Demand is rate x hold time (Little), hold times are taken as random, and the transactions of a \
+                 database are divided among its users by their servers at work"
+                    .to_owned(),
+            );
+            divided_pools(readings, seconds)
+        }
+    };
+    let together = seen(readings, |reading| {
+        reading.pools.values().fold([0.0; 2], |sum, pool| [sum[0] + pool[0], sum[1] + pool[1]])
+    });
+    let sampled = Sampled::of(&together);
+    notes.extend(sampled.as_ref().map(|sampled| {
+        format!(
+            "simultaneous demand is that of {}, not of every change; 500 readings tell a 99th percentile, fewer leave it to Poisson's law. Gaps between \
+             uses are those that such readings see, the longer ones",
+            sampled.words()
+        )
+    }));
+    notes.extend(arrivals(&pools));
+    let clients = readings.iter().map(|reading| reading.pools.values().map(|pool| pool[2]).sum::<f64>());
+    Ok(Demand {
+        origin: Origin::Derived(format!("{} readings of {source}", readings.len())),
+        pools,
+        seconds,
+        is_of_one_process: true,
+        computing: None,
+        sampled,
+        clients_peak: Some(clients.fold(0.0, f64::max) as u32),
+        notes,
+    })
+}
+
+/// What is known of how irregular arrivals are, in words.
+pub(super) fn arrivals(pools: &[PoolDemand]) -> Option<String> {
+    let is_told = |pool: &&PoolDemand| (pool.scv_of_arrivals - 1.0).abs() > 1e-9;
+    let told: Vec<&PoolDemand> = pools.iter().filter(is_told).collect();
+    let most = told.iter().max_by(|a, b| a.scv_of_arrivals.total_cmp(&b.scv_of_arrivals));
+    Some(match most {
+        Some(most) => format!(
+            "arrivals of {} of {} pools are not random, as the variance of their demand shows; scv_a is {} in {}, and 1 would be random",
+            told.len(),
+            pools.len(),
+            short(most.scv_of_arrivals),
+            most.name()
+        ),
+        None => "arrivals are taken as random: nothing shows that they are not".to_owned(),
+    })
+}
+
+/// The pools that both ends of a history have histograms of, if there are any and the pooler was not restarted.
+fn spread_pools(readings: &[Reading], seconds: f64) -> Option<Vec<PoolDemand>> {
+    let (before, after) = (&readings.first()?.spreads, &readings.last()?.spreads);
+    if after.is_empty() {
+        return None;
+    }
+    let mut pools = Vec::new();
+    for ((database, user), now) in after {
+        let key = (database.clone(), user.clone());
+        let earlier = before.get(&key).copied().unwrap_or_default();
+        let count = now.transactions - earlier.transactions;
+        if count < 0.0 {
+            return None;
+        }
+        if count < 1.0 {
+            continue;
+        }
+        let held = (now.time - now.waited - earlier.time + earlier.waited).max(0.0);
+        // With much waiting the whole times say nothing of holding.
+        let scv = if now.waited > now.time / 2.0 { 1.0 } else { scv_of_quantiles(now.quantiles) };
+        let hold = Hold { mean: held / count, scv };
+        let seen = seen(readings, |reading| reading.pools.get(&key).map_or([0.0; 2], |pool| [pool[0], pool[1]]));
+        let wait_p99 = Some(now.wait_p99).filter(|_| now.transactions > 0.0);
+        pools.push(PoolDemand { wait_p99, ..pool(database, user, count, seconds, hold, &seen) });
+    }
+    Some(pools)
+}
+
+/// The pools of a console that knows sums of databases only.
+fn divided_pools(readings: &[Reading], seconds: f64) -> Vec<PoolDemand> {
     let mut grown: BTreeMap<&String, (f64, f64)> = BTreeMap::new();
     for pair in readings.windows(2) {
         for (database, (count, time)) in &pair[1].stats {
@@ -140,20 +265,16 @@ pub(crate) fn demand_of_history(readings: &[Reading], source: &str) -> Result<De
             pools.push(pool(database, user, count * share, seconds, hold, &seen));
         }
     }
-    let clients = readings.iter().map(|reading| reading.pools.values().map(|pool| pool[2]).sum::<f64>());
-    Ok(Demand {
-        origin: Origin::Derived(format!("{} readings of {source}", readings.len())),
-        pools,
-        seconds,
-        is_of_one_process: true,
-        computing: None,
-        clients_peak: Some(clients.fold(0.0, f64::max) as u32),
-        notes: vec![
-            "approximate: SHOW STATS has sums only. Demand is rate x hold time (Little), arrivals and hold times are taken as random, and \
-             the transactions of a database are divided among its users by their servers at work"
-                .to_owned(),
-        ],
-    })
+    pools
+}
+
+/// Servers at work and clients that wait, reading by reading.
+fn seen(readings: &[Reading], of: impl Fn(&Reading) -> [f64; 2]) -> Vec<Seen> {
+    let seen = |reading: &Reading| {
+        let [active, waiting] = of(reading);
+        Seen { at: reading.at, active: active as u32, waiting: waiting as u32 }
+    };
+    readings.iter().map(seen).collect()
 }
 
 /// How far pools were used over a history.
@@ -183,42 +304,43 @@ pub(crate) fn usage_of_history(readings: &[Reading]) -> PoolUsage {
     usage
 }
 
-/// The users of a database with their shares of its work, and what was seen of each: at work and waiting.
-fn users<'a>(readings: &'a [Reading], database: &str) -> Vec<(&'a str, f64, Vec<[f64; 4]>)> {
-    let mut seen: BTreeMap<&str, Vec<[f64; 4]>> = BTreeMap::new();
-    for reading in readings {
-        for ((of, user), figures) in &reading.pools {
-            if of == database {
-                seen.entry(user).or_default().push(*figures);
-            }
-        }
-    }
-    let work = |rows: &[[f64; 4]]| rows.iter().map(|row| row[0]).sum::<f64>();
-    let all: f64 = seen.values().map(|rows| work(rows)).sum();
-    if seen.is_empty() {
+/// The users of a database with their shares of its work, and what was seen of each.
+fn users<'a>(readings: &'a [Reading], database: &str) -> Vec<(&'a str, f64, Vec<Seen>)> {
+    let pools = readings.iter().flat_map(|reading| reading.pools.keys()).filter(|(of, _)| of == database);
+    let keys: BTreeSet<&(String, String)> = pools.collect();
+    if keys.is_empty() {
         return vec![("", 1.0, Vec::new())];
     }
-    let alike = 1.0 / seen.len() as f64;
-    seen.into_iter()
-        .map(|(user, rows)| (user, if all > 0.0 { work(&rows) / all } else { alike }, rows))
+    let of_key = |key: &'a (String, String)| {
+        let seen = seen(readings, |reading| reading.pools.get(key).map_or([0.0; 2], |pool| [pool[0], pool[1]]));
+        let work: f64 = seen.iter().map(|seen| f64::from(seen.active)).sum();
+        (key.1.as_str(), work, seen)
+    };
+    let users: Vec<(&str, f64, Vec<Seen>)> = keys.into_iter().map(of_key).collect();
+    let all: f64 = users.iter().map(|(_, work, _)| work).sum();
+    let alike = 1.0 / users.len() as f64;
+    users
+        .into_iter()
+        .map(|(user, work, seen)| (user, if all > 0.0 { work / all } else { alike }, seen))
         .filter(|(_, share, _)| *share > 0.0)
         .collect()
 }
 
-fn pool(database: &str, user: &str, loans: f64, seconds: f64, hold: Hold, seen: &[[f64; 4]]) -> PoolDemand {
-    let mut wanted: Vec<u32> = seen.iter().map(|row| (row[0] + row[1]) as u32).collect();
+fn pool(database: &str, user: &str, loans: f64, seconds: f64, hold: Hold, seen: &[Seen]) -> PoolDemand {
+    let mut wanted: Vec<u32> = seen.iter().map(|seen| seen.active.saturating_add(seen.waiting)).collect();
     wanted.sort_unstable();
     // Half of the readings in which it was busy at all wanted at least as many.
     let busy = &wanted[wanted.partition_point(|count| *count == 0)..];
+    let sampled = Sampled::of(seen);
     PoolDemand {
         database: database.to_owned(),
         user: user.to_owned(),
         loans: loans as u64,
         rate: loans / seconds,
         hold,
-        scv_of_arrivals: 1.0,
-        levels: None,
-        slots: Vec::new(),
+        scv_of_arrivals: sampled.as_ref().and_then(|sampled| sampled.scv_of_arrivals(hold)).unwrap_or(1.0),
+        sampled,
+        slots: gaps(seen),
         recorded: Vec::new(),
         quiet: (busy.len() >= READINGS_OF_QUIET).then(|| busy[busy.len() / 10]),
         peak: wanted.last().copied(),
@@ -251,6 +373,29 @@ mod tests {
         // 150 a second of 20 ms each.
         assert!((demand.load() - 3.0).abs() < 1e-9 && demand.clients_peak == Some(15), "{demand:?}");
         assert!(demand.origin.is_approximate() && demand.is_of_one_process);
+    }
+
+    #[test]
+    fn our_histograms_tell_each_pool_by_itself() {
+        let at = |at: u32, count: u64| {
+            let (time, waited) = (count * 25_000, count * 5_000);
+            format!(
+                "# {at}\ndatabase,total_xact_count,total_xact_time\napp,{count},0\n\
+                 database,user,cl_active,cl_waiting,sv_active\napp,a,9,1,2\napp,b,1,0,0\n\
+                 database,user,phase,count,sum,p50,p90,p99,p999,max\napp,a,total,{count},{time},25000,25000,25000,25000,25000\n\
+                 app,a,waiting,{count},{waited},0,0,9000,9000,9000\napp,b,total,7,700,1,2,3,4,5\napp,b,waiting,7,0,0,0,0,0,0\n"
+            )
+        };
+        let readings = parse_history(&(at(100, 1000) + &at(200, 16_000))).expect("a history");
+        let demand = demand_of_history(&readings, "x").expect("a demand");
+        let [pool] = &demand.pools[..] else { panic!("only one was used: {demand:?}") };
+        assert_eq!((pool.user.as_str(), pool.loans, pool.peak, pool.wait_p99), ("a", 15_000, Some(3), Some(0.009)));
+        assert!((pool.rate - 150.0).abs() < 1e-9 && (pool.hold.mean - 0.02).abs() < 1e-9, "{pool:?}");
+        assert!(pool.hold.scv < 1e-9, "{pool:?}");
+        let restarted = parse_history(&(at(100, 1000) + &at(200, 500))).expect("a history");
+        let loans: Vec<u64> =
+            demand_of_history(&restarted, "x").expect("a demand").pools.iter().map(|pool| pool.loans).collect();
+        assert_eq!(loans, [500], "by what SHOW STATS says");
     }
 
     #[test]

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Demand, Hold, Origin, PoolDemand};
+use super::history::arrivals;
+use super::sampled::{Seen, gaps};
+use super::{Demand, Hold, Origin, PoolDemand, Sampled};
 
 /// A scrape: the time in seconds, and samples by name and labels.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -32,7 +34,7 @@ impl Scrape {
             }
             let (name, labels, value) =
                 sample(line).ok_or_else(|| format!("line {}: no sample of a metric", number + 1))?;
-            if !value.is_finite() {
+            if !value.is_finite() || !NAMES.contains(&name.as_str()) {
                 continue;
             }
             count += 1;
@@ -42,6 +44,11 @@ impl Scrape {
             scrape.samples.entry(name).or_default().push((labels, value));
         }
         Ok(scrape)
+    }
+
+    /// How many samples it has.
+    pub(crate) fn rows(&self) -> usize {
+        self.samples.values().map(Vec::len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -113,6 +120,7 @@ pub(crate) fn demand_of_scrapes(scrapes: &[Scrape], source: &str) -> Result<Dema
     let server = counted("trunkline_phase_seconds_total", &|labels| phase(labels) == "first_byte");
     let peaks = last.by_pool("trunkline_servers_lent_peak", any);
     let sizes = last.by_pool("trunkline_pool_size", any);
+    let wanted: Vec<Wanted> = scrapes.iter().map(Wanted::of).collect();
     let mut pools = Vec::new();
     for ((database, user), count) in &loans {
         let key = (database.clone(), user.clone());
@@ -121,15 +129,17 @@ pub(crate) fn demand_of_scrapes(scrapes: &[Scrape], source: &str) -> Result<Dema
             continue;
         }
         let hold = Hold { mean: held / count, scv: scv(scrapes, &key, waiting.get(&key).copied().unwrap_or(0.0)) };
+        let seen: Vec<Seen> = wanted.iter().map(|wanted| wanted.seen(&key)).collect();
+        let sampled = Sampled::of(&seen);
         pools.push(PoolDemand {
             database: database.clone(),
             user: user.clone(),
             loans: *count as u64,
             rate: count / seconds,
             hold,
-            scv_of_arrivals: 1.0,
-            levels: None,
-            slots: Vec::new(),
+            scv_of_arrivals: sampled.as_ref().and_then(|sampled| sampled.scv_of_arrivals(hold)).unwrap_or(1.0),
+            sampled,
+            slots: gaps(&seen),
             recorded: Vec::new(),
             quiet: quiet(scrapes, &key),
             peak: peaks.get(&key).map(|peak| *peak as u32),
@@ -140,23 +150,61 @@ pub(crate) fn demand_of_scrapes(scrapes: &[Scrape], source: &str) -> Result<Dema
     let clients = scrapes.iter().map(|scrape| scrape.by_pool("trunkline_clients", any).values().sum::<f64>());
     let working: f64 = server.values().sum();
     let all: f64 = phases.values().sum();
+    let together: Vec<Seen> = wanted.iter().map(Wanted::together).collect();
+    let sampled = Sampled::of(&together);
+    let mut notes = vec![
+        "demand is rate x hold time (Little), from counters of every transaction".to_owned(),
+        format!(
+            "of the time with a server, {:.0} % is waiting for its first byte: computing is less than that",
+            working / all.max(1e-9) * 100.0
+        ),
+    ];
+    notes.extend(sampled.as_ref().map(|sampled| {
+        format!(
+            "simultaneous demand is that of {}, not of every change; 500 readings tell a 99th percentile, fewer leave it to Poisson's law. Gaps between \
+             uses are those that such readings see, the longer ones",
+            sampled.words()
+        )
+    }));
+    notes.extend(arrivals(&pools));
     Ok(Demand {
         origin: Origin::Derived(format!("{} scrapes of {source}", scrapes.len())),
         pools,
         seconds,
         is_of_one_process: true,
         computing: None,
+        sampled,
         clients_peak: Some(clients.fold(0.0, f64::max) as u32),
-        notes: vec![
-            "the pooler does not measure simultaneous demand at every change, nor gaps between uses: demand is rate x hold time \
-             (Little), and arrivals are taken as random"
-                .to_owned(),
-            format!(
-                "of the time with a server, {:.0} % is waiting for its first byte: computing is less than that",
-                working / all.max(1e-9) * 100.0
-            ),
-        ],
+        notes,
     })
+}
+
+/// Servers at work and clients that wait, by pool, at a scrape.
+struct Wanted {
+    at: f64,
+    active: BTreeMap<(String, String), f64>,
+    waiting: BTreeMap<(String, String), f64>,
+}
+
+impl Wanted {
+    fn of(scrape: &Scrape) -> Self {
+        let is = |labels: &Labels, state: &str| labels.get("state").is_some_and(|found| found == state);
+        Self {
+            at: scrape.at,
+            active: scrape.by_pool("trunkline_servers", |labels| is(labels, "active")),
+            waiting: scrape.by_pool("trunkline_clients", |labels| is(labels, "waiting")),
+        }
+    }
+
+    fn seen(&self, key: &(String, String)) -> Seen {
+        let of = |list: &BTreeMap<_, f64>| list.get(key).copied().unwrap_or(0.0) as u32;
+        Seen { at: self.at, active: of(&self.active), waiting: of(&self.waiting) }
+    }
+
+    fn together(&self) -> Seen {
+        let sum = |list: &BTreeMap<_, f64>| list.values().sum::<f64>() as u32;
+        Seen { at: self.at, active: sum(&self.active), waiting: sum(&self.waiting) }
+    }
 }
 
 fn phase(labels: &Labels) -> &str {
@@ -227,21 +275,44 @@ fn scv(scrapes: &[Scrape], key: &(String, String), waiting: f64) -> f64 {
     (squares / count / (sum / count).powi(2) - 1.0).max(0.0)
 }
 
-/// The mean demand of the quietest time between two scrapes in which the pool was busy, rounded.
+/// The mean demand of the quietest of twelve parts of the time in which the pool was busy, rounded.
 fn quiet(scrapes: &[Scrape], key: &(String, String)) -> Option<u32> {
-    let mean = |pair: &[Scrape]| {
-        let held = increase(pair, "trunkline_phase_seconds_total", &|labels| phase(labels) != "waiting");
-        let seconds = pair[1].at - pair[0].at;
-        held.get(key).filter(|held| **held > 0.0 && seconds > 0.0).map(|held| held / seconds)
+    let mean = |pair: &[&Scrape]| {
+        let (before, now) = (held(pair[0], key), held(pair[1], key));
+        let (held, seconds) = (if now >= before { now - before } else { now }, pair[1].at - pair[0].at);
+        (held > 0.0 && seconds > 0.0).then(|| held / seconds)
     };
-    let enough = scrapes.len() >= SCRAPES_OF_QUIET;
-    scrapes.windows(2).filter(|_| enough).filter_map(mean).min_by(f64::total_cmp).map(|mean| mean.round() as u32)
+    if scrapes.len() < SCRAPES_OF_QUIET {
+        return None;
+    }
+    let parts = (scrapes.len() - 1).min(PARTS);
+    let bounds: Vec<&Scrape> = (0..=parts).map(|part| &scrapes[part * (scrapes.len() - 1) / parts]).collect();
+    bounds.windows(2).filter_map(mean).min_by(f64::total_cmp).map(|mean| mean.round() as u32)
 }
 
+/// The time with a server of all transactions of a pool until a scrape.
+fn held(scrape: &Scrape, key: &(String, String)) -> f64 {
+    let sums = scrape.by_pool("trunkline_phase_seconds_total", |labels| phase(labels) != "waiting");
+    sums.get(key).copied().unwrap_or(0.0)
+}
+
+/// The metrics that a demand is made of; samples of others are not kept.
+const NAMES: [&str; 8] = [
+    "trunkline_clients",
+    "trunkline_phase_seconds_total",
+    "trunkline_pool_size",
+    "trunkline_servers",
+    "trunkline_servers_lent_peak",
+    "trunkline_transaction_duration_seconds_bucket",
+    "trunkline_transaction_duration_seconds_count",
+    "trunkline_wait_duration_seconds_bucket",
+];
 /// More than the metrics of ten thousand databases.
 const SAMPLES_MAX: usize = 2_000_000;
 /// Fewer have no quiet time worth the name.
 const SCRAPES_OF_QUIET: usize = 7;
+/// The parts of the observed time of which the quietest is sought.
+const PARTS: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -273,6 +344,29 @@ mod tests {
         // Half of 5 ms, half of 30 ms.
         assert!((pool.hold.scv - (462.5 / 306.25 - 1.0)).abs() < 1e-9, "{pool:?}");
         assert!(demand.is_of_one_process && demand.origin.is_approximate() && demand.clients_peak == Some(31));
+    }
+
+    #[test]
+    fn gauges_of_many_scrapes_are_the_demand_that_they_saw() {
+        let scrape = |n: u32| {
+            let (active, waiting) = (n % 10, n % 100 / 99);
+            let text = format!(
+                "trunkline_transaction_duration_seconds_count{{database=\"a\",user=\"u\"}} {}\n\
+                 trunkline_phase_seconds_total{{database=\"a\",user=\"u\",phase=\"first_byte\"}} {}\n\
+                 trunkline_servers{{database=\"a\",user=\"u\",state=\"active\"}} {active}\n\
+                 trunkline_servers{{database=\"a\",user=\"u\",state=\"idle\"}} 9\n\
+                 trunkline_clients{{database=\"a\",user=\"u\",state=\"waiting\"}} {waiting}\n",
+                n * 100,
+                f64::from(n) * 2.0
+            );
+            Scrape::parse(f64::from(n), &text).expect("a scrape")
+        };
+        let demand = demand_of_scrapes(&(0..=600).map(scrape).collect::<Vec<_>>(), "x").expect("a demand");
+        let pool = &demand.pools[0];
+        let seen = pool.sampled.as_ref().and_then(|sampled| sampled.quantile(0.5, 1.0));
+        assert_eq!((seen, pool.quiet, pool.slots.len()), (Some(4.0), Some(2), 9));
+        assert_eq!((pool.slots[8].uses, pool.slots[8].gap_p95), (59, 9.0), "the ninth is used once in ten readings");
+        assert_eq!(demand.sampled, pool.sampled, "there is no other pool");
     }
 
     #[test]

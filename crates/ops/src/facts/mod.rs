@@ -20,6 +20,7 @@ mod odyssey;
 mod patroni;
 mod pooler;
 mod postgres;
+mod sampled;
 mod waits;
 mod yaml;
 
@@ -47,6 +48,7 @@ pub(crate) use postgres::{
     Answers, Backend, Commits, Counters, DATABASE_QUERIES, HbaLine, Inside, Observed, Postgres, Query, RATE_QUERIES,
     Relation, SERVER_QUERIES,
 };
+pub(crate) use sampled::Sampled;
 #[cfg(test)]
 pub(crate) use waits::waits;
 pub(crate) use waits::{Group, Waits};

@@ -82,6 +82,7 @@ fn demand(spec: &Spec, book: LoanBook) -> Demand {
         seconds,
         is_of_one_process: false,
         computing,
+        sampled: None,
         clients_peak: Some(book.clients_peak),
         notes: Vec::new(),
     }

@@ -35,7 +35,8 @@ pub(crate) fn json(advice: &Advice) -> String {
                 })
             })
             .collect();
-        json!({ "regret": check.regret, "slo": check.slo, "tried": tried })
+        let interval = check.interval.map(|interval| [interval.low, interval.high]);
+        json!({ "regret": check.regret, "interval": interval, "runs": check.runs, "slo": check.slo, "tried": tried })
     });
     let whole = json!({
         "schema": "trunkline.advice",

@@ -294,8 +294,8 @@ Options:
   --server CONNINFO              PostgreSQL: its max_connections, reserved connections, shared_buffers, work_mem and huge pages
   --format FORMAT                text, json, helm (values for a chart) or diff (of --config FILE) (text)
   -o, --output FILE              write the advice as one HTML file, too
-  --apply-check                  of a simulation: try sizes around the recommended ones, too, and show what is lost by not
-                                 having the best of them
+  --apply-check                  of a simulation: try sizes around the recommended ones, too, each in five runs, and show what is
+                                 lost by not having the best of them
   -h, --help                     show this help
 
 What no measurement tells. A candidate without its input is shown as not known:

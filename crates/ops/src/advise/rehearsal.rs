@@ -1,10 +1,12 @@
 //! Trying sizes on the virtual clock before anybody sets them: the pooler's own pools, with the applications of a spec.
 //!
-//! Always true: all sizes meet the same seeds, so that differences between them are not those of chance.
+//! Always true: all sizes meet the same seeds, so that differences between them are not those of chance; what is lost by a choice is told by several
+//! seeds, with its interval.
 //! Not here: where the sizes come from (`sizing`).
 
 use super::plan::{DatabasePlan, Plan};
 use crate::simulate::{Performance, Spec, performances};
+use crate::theory::estimate::{Estimate, mean};
 use crate::trial::Interrupt;
 
 /// Sizes can be tried.
@@ -51,6 +53,7 @@ pub(crate) struct Tried {
     pub(crate) factor: f64,
     /// The servers of all databases, as configured.
     pub(crate) servers: u32,
+    /// Means of all runs; of percentiles those of the middle run.
     pub(crate) performance: Performance,
 }
 
@@ -59,8 +62,12 @@ pub(crate) struct Tried {
 pub(crate) struct ApplyCheck {
     /// By size.
     pub(crate) tried: Vec<Tried>,
-    /// (best - chosen) / best, of the transactions that are answered within the SLO, or of all if there is none.
+    /// (best - chosen) / best, of the transactions that are answered within the SLO, or of all if there is none; in the mean of all runs.
     pub(crate) regret: f64,
+    /// With its interval of 95 %, by the same sizes in runs with other seeds.
+    pub(crate) interval: Option<Estimate>,
+    /// Runs of each size.
+    pub(crate) runs: u32,
     pub(crate) slo: Option<f64>,
 }
 
@@ -74,18 +81,29 @@ impl Stage<'_> {
                 sizes.push((factor, servers, spec));
             }
         }
-        let specs = sizes.iter().map(|(_, _, spec)| spec.clone()).collect();
-        let found = performances(specs, slo, self.interrupt)?;
+        let with_seed =
+            |spec: &Spec, run: u32| Spec { seed: spec.seed + u64::from(run * spec.replications), ..spec.clone() };
+        let runs = sizes.iter().flat_map(|(_, _, spec)| (0..RUNS).map(move |run| with_seed(spec, run)));
+        let found = performances(runs.collect(), slo, self.interrupt)?;
+        let by_size: Vec<&[Performance]> = found.chunks(RUNS as usize).collect();
         let tried: Vec<Tried> = sizes
-            .into_iter()
-            .zip(found)
-            .map(|((factor, servers, _), performance)| Tried { factor, servers, performance })
+            .iter()
+            .zip(&by_size)
+            .map(|((factor, servers, _), runs)| Tried { factor: *factor, servers: *servers, performance: middle(runs) })
             .collect();
-        let best = tried.iter().map(|tried| tried.performance.good).fold(0.0, f64::max);
-        let (_, chosen) = self.scaled(plan, 1.0);
-        let chosen = tried.iter().find(|tried| tried.servers == chosen)?.performance.good;
-        let regret = if best > 0.0 { (best - chosen) / best } else { 0.0 };
-        Some(ApplyCheck { tried, regret, slo })
+        let best = (0..tried.len()).max_by(|a, b| tried[*a].performance.good.total_cmp(&tried[*b].performance.good))?;
+        let (_, servers) = self.scaled(plan, 1.0);
+        let chosen = tried.iter().position(|tried| tried.servers == servers)?;
+        let regret = |best: f64, chosen: f64| if best > 0.0 { (best - chosen) / best } else { 0.0 };
+        let by_run: Vec<f64> =
+            by_size[best].iter().zip(by_size[chosen]).map(|(best, chosen)| regret(best.good, chosen.good)).collect();
+        Some(ApplyCheck {
+            regret: regret(tried[best].performance.good, tried[chosen].performance.good),
+            interval: mean(&by_run, 0.95),
+            runs: RUNS,
+            tried,
+            slo,
+        })
     }
 
     /// The spec with the sizes of a plan, multiplied, and the servers that it may have then.
@@ -105,6 +123,23 @@ impl Stage<'_> {
     }
 }
 
+/// Runs of one size together: means, and of percentiles those of the middle run.
+fn middle(runs: &[Performance]) -> Performance {
+    let mean = |figure: fn(&Performance) -> f64| runs.iter().map(figure).sum::<f64>() / runs.len().max(1) as f64;
+    let median = |figure: fn(&Performance) -> f64| {
+        let mut figures: Vec<f64> = runs.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+    };
+    Performance {
+        throughput: mean(|run| run.throughput),
+        good: mean(|run| run.good),
+        wait_p99: median(|run| run.wait_p99),
+        response_p99: median(|run| run.response_p99),
+        churn: mean(|run| run.churn),
+    }
+}
+
 /// Gives a database these sizes and no others.
 fn set(database: &mut crate::simulate::Database, plan: DatabasePlan) {
     let pooler = &mut database.pooler;
@@ -119,3 +154,5 @@ fn set(database: &mut crate::simulate::Database, plan: DatabasePlan) {
 }
 
 const FACTORS: [f64; 9] = [0.5, 0.67, 0.8, 0.9, 1.0, 1.15, 1.4, 2.0, 3.0];
+/// Runs of each size, with other seeds.
+const RUNS: u32 = 5;

@@ -66,9 +66,7 @@ impl Console {
         let secure = match address {
             Address::Socket { .. } => None,
             Address::Tcp { .. } if config.get_ssl_mode() == SslMode::Disable => None,
-            Address::Tcp { host, .. } => {
-                Some(Secure::new(login.check, login.root_cert.as_deref(), host).map_err(Refused::Login)?)
-            }
+            Address::Tcp { host, .. } => Some(login.trust.secure(host).map_err(Refused::Login)?),
         };
         // As in libpq, a unix socket is never encrypted: its bytes do not leave the machine.
         if matches!(address, Address::Socket { .. }) {
@@ -217,9 +215,7 @@ async fn told(connection: &mut Connected) -> Option<Result<String, tokio_postgre
 async fn cancel(canceler: &CancelToken, login: &ConsoleLogin, name: &str) {
     let Some(address) = login.addresses.iter().find(|address| address.name() == name) else { return };
     let secure = match address {
-        Address::Tcp { host, .. } if login.config.get_ssl_mode() != SslMode::Disable => {
-            Secure::new(login.check, login.root_cert.as_deref(), host).ok()
-        }
+        Address::Tcp { host, .. } if login.config.get_ssl_mode() != SslMode::Disable => login.trust.secure(host).ok(),
         Address::Tcp { .. } | Address::Socket { .. } => None,
     };
     let canceling = async {

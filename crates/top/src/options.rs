@@ -198,8 +198,8 @@ Whose console:
   -U, --username USER   (default: PGUSER, or else the user of the system)
   -d, --dbname NAME     the database of the console (default: pgbouncer)
 
-A password comes from PGPASSWORD, from ~/.pgpass (or PGPASSFILE), or from the URL (which whoever lists processes can read). PGSSLMODE and PGSSLROOTCERT say
-whether and how the connection is secured, as in libpq.
+A password comes from PGPASSWORD, from ~/.pgpass (or PGPASSFILE), or from the URL (which whoever lists processes can read). sslmode and sslrootcert
+of the address, or PGSSLMODE and PGSSLROOTCERT, say whether and how the connection is secured, as in libpq.
 
 What is shown:
   -i, --interval S      seconds between two looks (default: 2)

@@ -6,10 +6,9 @@
 
 use std::time::Duration;
 
-use conninfo::{Address, clean, kept_password, pass_file};
-use reactor::tls::Check;
+use conninfo::{Address, Split, Trust, clean, kept_password, pass_file};
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
 
 use crate::options::{Target, TopOptions};
 
@@ -41,10 +40,8 @@ pub(crate) struct ConsoleLogin {
     pub(crate) addresses: Vec<Address>,
     /// User, password, database.
     pub(crate) config: Config,
-    /// How much of the certificate is checked.
-    pub(crate) check: Check,
-    /// The file of authorities, if one was given.
-    pub(crate) root_cert: Option<String>,
+    /// Whose certificates are trusted.
+    pub(crate) trust: Trust,
 }
 
 impl ConsoleLogin {
@@ -64,10 +61,11 @@ pub(crate) fn console_login(
     machine: &Machine<'_>,
 ) -> Result<ConsoleLogin, String> {
     let variable = |name: &str| (machine.variable)(name).filter(|value| !value.is_empty());
-    let mut config = match &options.target {
-        Target::Address(address) => address.parse().map_err(|error| address_mistake(&error))?,
-        Target::Default | Target::ConfigFile(_) => Config::new(),
+    let split = match &options.target {
+        Target::Address(address) => Split::of(address, &OUR_KEYS),
+        Target::Default | Target::ConfigFile(_) => Split::of("", &OUR_KEYS),
     };
+    let mut config: Config = split.rest.parse().map_err(|error| address_mistake(&error))?;
     let said_ports: &[u16] = if says_port(&options.target) { config.get_ports() } else { &[] };
     let port = options.port.or(said_ports.first().copied()).or(listening.map(|listening| listening.port));
     let port = match (port, variable("PGPORT")) {
@@ -94,24 +92,17 @@ pub(crate) fn console_login(
             config.password(password);
         }
     }
-    let root_cert = variable("PGSSLROOTCERT");
-    let check = security(&mut config, variable("PGSSLMODE").as_deref(), root_cert.is_some())?;
-    if check != Check::Nothing && root_cert.is_none() {
-        return Err(
-            "PGSSLMODE asks for a certificate to be verified: PGSSLROOTCERT has to name a file of authorities".into()
-        );
-    }
-    Ok(ConsoleLogin { addresses, config, check, root_cert })
+    let said = |key: &str, name: &str| split.value(key).map(str::to_owned).or(variable(name));
+    let root_cert = said("sslrootcert", "PGSSLROOTCERT").filter(|path| !path.is_empty());
+    let mode = said("sslmode", "PGSSLMODE");
+    let (mode, trust) = Trust::read(mode.as_deref(), root_cert.as_deref(), variable("HOME").as_deref())?;
+    config.ssl_mode(mode);
+    Ok(ConsoleLogin { addresses, config, trust })
 }
 
 fn address_mistake(error: &tokio_postgres::Error) -> String {
     let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-    let hint = if source.contains("ssl") {
-        " (verify-ca and verify-full are said by PGSSLMODE and PGSSLROOTCERT)"
-    } else {
-        ""
-    };
-    clean(&format!("{error}{source}{hint}"))
+    clean(&format!("{error}{source}"))
 }
 
 /// Whether an address contains a port. The driver assumes 5432 in a URL without one, but a console is seldom there.
@@ -163,26 +154,8 @@ fn said_addresses(config: &Config, said_ports: &[u16], port: u16) -> Vec<Address
     (0..count).map(one).collect()
 }
 
-/// The TLS mode: the environment's, if the URL has none.
-fn security(config: &mut Config, mode: Option<&str>, has_root_cert: bool) -> Result<Check, String> {
-    // A mode in the URL shows only as a difference from the default; `prefer` in the URL is the same as the default.
-    let is_said = config.get_ssl_mode() != SslMode::Prefer;
-    let (mode, check) = match mode {
-        None | Some("prefer" | "allow") => (SslMode::Prefer, Check::Nothing),
-        Some("disable") => (SslMode::Disable, Check::Nothing),
-        // As in libpq, `require` with a file of authorities verifies the chain.
-        Some("require") if has_root_cert => (SslMode::Require, Check::Chain),
-        Some("require") => (SslMode::Require, Check::Nothing),
-        Some("verify-ca") => (SslMode::Require, Check::Chain),
-        Some("verify-full") => (SslMode::Require, Check::ChainAndName),
-        Some(other) => return Err(format!("PGSSLMODE is {other:?}, which is not known")),
-    };
-    if !is_said {
-        config.ssl_mode(mode);
-    }
-    Ok(check)
-}
-
+/// What the driver does not know in libpq's full meaning.
+const OUR_KEYS: [&str; 2] = ["sslmode", "sslrootcert"];
 /// PgBouncer's port.
 const PORT: u16 = 6432;
 /// PgBouncer's database for its console.
@@ -196,6 +169,9 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use reactor::tls::Check;
+    use tokio_postgres::config::SslMode;
+
     use super::*;
 
     struct Told {
@@ -284,17 +260,34 @@ mod tests {
         assert_eq!(told.password(), None);
     }
 
+    /// What a mode means is tested where it is read, for all commands.
     #[test]
-    fn how_much_is_checked_is_said_by_the_environment() {
-        let mode = |environment: &[(&'static str, &'static str)]| told(&["-h", "db"], environment).login();
-        let plain = mode(&[]).expect("a login");
-        assert_eq!((plain.config.get_ssl_mode(), plain.check), (SslMode::Prefer, Check::Nothing));
-        let full = mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "/a")]).expect("a login");
-        assert_eq!((full.config.get_ssl_mode(), full.check), (SslMode::Require, Check::ChainAndName));
-        assert!(mode(&[("PGSSLMODE", "verify-ca")]).expect_err("no file").contains("PGSSLROOTCERT"));
-        assert!(mode(&[("PGSSLMODE", "maybe")]).is_err());
-        let text = told(&["postgres://db/?sslmode=verify-full"], &[]).login().expect_err("not in a URL");
-        assert!(text.contains("PGSSLMODE"), "{text}");
+    fn certificates_are_checked_as_the_string_or_the_environment_says() {
+        let trust = |args: &[&'static str], environment: &[(&'static str, &'static str)]| {
+            told(args, environment).login().map(|login| (login.config.get_ssl_mode(), login.trust))
+        };
+        let (chain, full) = (
+            |path: &str| (SslMode::Require, Trust::File(Check::Chain, path.to_owned())),
+            |path: &str| (SslMode::Require, Trust::File(Check::ChainAndName, path.to_owned())),
+        );
+        assert_eq!(trust(&["-h", "db"], &[]), Ok((SslMode::Prefer, Trust::Any)));
+        assert_eq!(trust(&["-h", "db"], &[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "/a")]), Ok(full("/a")));
+        assert_eq!(
+            trust(&["-h", "db"], &[("PGSSLMODE", "verify-ca"), ("HOME", "/h")]),
+            Ok(chain("/h/.postgresql/root.crt"))
+        );
+        let url = "postgres://u@db:6433/?sslmode=verify-full&sslrootcert=%2fa";
+        assert_eq!(trust(&[url], &[("PGSSLMODE", "disable"), ("PGSSLROOTCERT", "/b")]), Ok(full("/a")));
+        assert_eq!(
+            trust(&["host=db sslmode=disable"], &[("PGSSLMODE", "require")]),
+            Ok((SslMode::Disable, Trust::Any))
+        );
+        assert_eq!(trust(&["host=db sslmode=prefer"], &[("PGSSLMODE", "require")]), Ok((SslMode::Prefer, Trust::Any)));
+        assert_eq!(trust(&["host=db sslrootcert=system"], &[]), Ok((SslMode::Require, Trust::System)));
+        let with_home = trust(&["host=db sslmode=require"], &[("HOME", "/h")]);
+        assert_eq!(with_home, Ok((SslMode::Require, Trust::FileIfThere("/h/.postgresql/root.crt".to_owned()))));
+        assert!(trust(&["-h", "db"], &[("PGSSLMODE", "verify-ca")]).expect_err("no file").contains("sslrootcert"));
+        assert!(trust(&["-h", "db"], &[("PGSSLMODE", "maybe")]).expect_err("a mode").contains("sslmode"));
         let text = told(&["host=db nonsense=1"], &[]).login().expect_err("unknown");
         assert!(text.contains("nonsense"), "{text}");
     }

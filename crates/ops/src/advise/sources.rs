@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant, SystemTime};
 
+use conninfo::Trust;
 use rustls::{ClientConnection, StreamOwned};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
@@ -16,10 +17,10 @@ use crate::connection::{Line, console_target, server_target};
 use crate::facts::{
     self, Demand, Reading, Record, Scrape, amount, demand_of_history, demand_of_scrapes, parse_history, time_of, word,
 };
-use crate::hatest::{Target, Trust};
+use crate::hatest::Target;
 use crate::trial::Interrupt;
 
-/// The demand that `/metrics` tell, each from a URL, which is asked twice, or from a file. `None` if it was ended early.
+/// The demand that `/metrics` tell, each from a URL, which is asked again and again, or from a file. `None` if it was ended early.
 pub(super) fn of_metrics(
     names: &[String],
     interval: Duration,

@@ -1,6 +1,6 @@
 //! TLS as a connection string asks for it, for connections that drive rustls by bytes.
 //!
-//! Always true: the modes mean what they mean in libpq (`hatest/trust` reads them): `prefer` encrypts where the other side can and goes on where
+//! Always true: the modes mean what they mean in libpq (`conninfo::Trust` reads them): `prefer` encrypts where the other side can and goes on where
 //! it cannot; `require` and above refuse that; certificates are verified by the same code as for the pooler's own servers.
 //! Not here: the handshake (`load/channel`).
 

@@ -9,7 +9,6 @@ mod check;
 mod classic;
 mod fault;
 mod gaps;
-mod keys;
 mod ledger;
 mod options;
 mod reader;
@@ -21,7 +20,6 @@ mod session;
 mod statements;
 mod tally;
 mod target;
-mod trust;
 mod writer;
 
 use std::cell::{Cell, RefCell};
@@ -39,7 +37,6 @@ pub(crate) use answer::{Codes, Failure};
 pub use options::{HatestOptions, USAGE};
 pub(crate) use session::Session;
 pub(crate) use target::{HostOfTarget, Machine, Target};
-pub(crate) use trust::Trust;
 
 use check::{Checked, Verdict};
 use fault::FaultRun;

@@ -5,12 +5,9 @@
 
 use std::time::Duration;
 
-use conninfo::{Address, clean, kept_password, pass_file};
+use conninfo::{Address, Split, Trust, clean, kept_password, pass_file};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
-
-use super::keys::Split;
-use super::trust::Trust;
 
 /// The environment of the command.
 pub(crate) struct Machine<'a> {

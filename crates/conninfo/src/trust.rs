@@ -3,17 +3,18 @@
 //! Always true: the modes mean what they mean in libpq since 16, with two exceptions. A file that is named for `require` has to be there, where libpq
 //! would go on unverified. `prefer` never verifies, where libpq goes on in clear if a file is there that does not verify. A file that verifies
 //! nothing is not read.
-//! Not here: the handshake, whether the other side has to speak TLS (`connection::tls_of`).
+//! Not here: the handshake, whether the other side has to speak TLS (whoever connects).
 
 use std::path::Path;
 
-use conninfo::{Secure, clean};
 use reactor::tls::Check;
 use tokio_postgres::config::SslMode;
 
+use crate::{Secure, clean};
+
 /// Which certificates will do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Any.
     Any,
     /// Those that an authority of this file has signed.
@@ -29,11 +30,7 @@ impl Trust {
     ///
     /// # Errors
     /// The mode is unknown, or does not fit the authorities.
-    pub(crate) fn read(
-        mode: Option<&str>,
-        root_cert: Option<&str>,
-        home: Option<&str>,
-    ) -> Result<(SslMode, Self), String> {
+    pub fn read(mode: Option<&str>, root_cert: Option<&str>, home: Option<&str>) -> Result<(SslMode, Self), String> {
         if root_cert == Some(SYSTEM) {
             return match mode {
                 None | Some("verify-full") => Ok((SslMode::Require, Self::System)),
@@ -63,7 +60,7 @@ impl Trust {
     ///
     /// # Errors
     /// The file of authorities is not there or cannot be read, or the host is no valid name for a certificate.
-    pub(crate) fn secure(&self, host: &str) -> Result<Secure, String> {
+    pub fn secure(&self, host: &str) -> Result<Secure, String> {
         // In the home directory of somebody else there is none, as for libpq. A named file that cannot be looked at may be there: reading
         // it fails then.
         let is_optional = matches!(self, Self::FileIfThere(_));

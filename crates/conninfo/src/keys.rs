@@ -2,25 +2,27 @@
 //!
 //! Always true: what is left is the same string without these keys, for the driver to parse; a string that is not well
 //! formed is left as it is, so that the driver names the mistake.
-//! Not here: what the values mean (`target`).
+//! Not here: what the values mean (`trust`, `top::target`, `ops::hatest::target`).
 
 /// A connection string without some of its keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Split {
+pub struct Split {
     /// The rest.
-    pub(crate) rest: String,
+    pub rest: String,
     /// Keys and values, in the order of the string; the last one of a key holds.
     taken: Vec<(String, String)>,
 }
 
 impl Split {
     /// Takes these keys out of a URL or of `key=value` pairs.
-    pub(crate) fn of(conninfo: &str, keys: &[&str]) -> Self {
+    #[must_use]
+    pub fn of(conninfo: &str, keys: &[&str]) -> Self {
         if conninfo.contains("://") { of_url(conninfo, keys) } else { of_pairs(conninfo, keys) }
     }
 
     /// The value of a key.
-    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&str> {
         self.taken.iter().rev().find(|(taken, _)| taken == key).map(|(_, value)| value.as_str())
     }
 }

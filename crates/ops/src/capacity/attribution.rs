@@ -249,8 +249,8 @@ fn ask(target: &Target, is_hot_set: bool) -> (Snapshot, Observed<Vec<HotTable>>)
             },
             false => Err("--hot-set".to_owned()),
         };
-        let writes = match major(&mut line).await {
-            Ok(major) => rows(&mut line, "pg_stat_bgwriter", question(major)).await,
+        let writes = match version(&mut line).await {
+            Ok(version) => rows(&mut line, "pg_stat_bgwriter", question(version)).await,
             Err(why) => Err(why),
         };
         let writes = writes.and_then(|mut rows: Vec<WriteCounters>| {
@@ -273,11 +273,11 @@ async fn rows<T: DeserializeOwned>(line: &mut Line, name: &str, sql: &str) -> Ob
     rows.iter().map(read).collect()
 }
 
-/// The major version.
-async fn major(line: &mut Line) -> Observed<u32> {
+/// `server_version_num`.
+async fn version(line: &mut Line) -> Observed<u32> {
     let mut version = String::new();
     line.rows("show server_version_num", |row| version.extend(row.into_iter().flatten())).await?;
-    version.parse::<u32>().map(|number| number / 10_000).map_err(|_| "server_version_num as a number".to_owned())
+    version.parse().map_err(|_| "server_version_num as a number".to_owned())
 }
 
 /// The schema of an extension, quoted.
@@ -295,10 +295,11 @@ const TABLES: &str = "select t.relid::bigint as oid, t.schemaname as schema, t.r
     + coalesce(i.toast_blks_hit + i.toast_blks_read, 0) + coalesce(i.tidx_blks_hit + i.tidx_blks_read, 0) as blocks, \
     coalesce(t.seq_tup_read, 0) + coalesce(t.idx_tup_fetch, 0) as read, t.n_tup_ins + t.n_tup_upd + t.n_tup_del as written \
     from pg_stat_user_tables t join pg_statio_user_tables i using (relid)";
-/// The texts are normalised: they have no literal.
+/// The texts are normalised: they have no literal. The columns are those of the extension, which may be older than the server: before 1.8 (PostgreSQL 13)
+/// the time is `total_time` and the log is not counted, before 1.9 there is no `toplevel`.
 const STATEMENTS: &str = "select s.userid || '/' || s.queryid || '/' || coalesce(to_jsonb(s) ->> 'toplevel', '') as key, \
-    left(s.query, 100000) as query, s.total_exec_time as milliseconds, s.wal_bytes as wal, \
-    s.shared_blks_dirtied as dirtied from SCHEMA.pg_stat_statements s \
+    left(s.query, 100000) as query, coalesce(to_jsonb(s) ->> 'total_exec_time', to_jsonb(s) ->> 'total_time')::float8 as milliseconds, \
+    coalesce((to_jsonb(s) ->> 'wal_bytes')::numeric, 0) as wal, s.shared_blks_dirtied as dirtied from SCHEMA.pg_stat_statements s \
     where s.dbid = (select oid from pg_database where datname = current_database()) and s.queryid is not null \
     and coalesce(to_jsonb(s) ->> 'toplevel', 'true') = 'true'";
 const BUFFERS: &str = "select case when c.oid is null then 'of other databases, or of none' when n.nspname ~ '^pg_' then 'system catalogs' \
@@ -332,6 +333,20 @@ mod tests {
             wal: 0.0,
             dirtied: milliseconds * 2.0,
         }
+    }
+
+    /// `pg_stat_statements` has renamed and added columns from version to version; those that all have are named, others are looked up by their names.
+    #[test]
+    fn columns_of_statements_that_versions_name_differently_are_looked_up() {
+        for name in ["total_exec_time", "total_time", "wal_bytes", "toplevel"] {
+            assert_eq!(
+                STATEMENTS.matches(name).count(),
+                STATEMENTS.matches(&format!("to_jsonb(s) ->> '{name}'")).count(),
+                "{name}"
+            );
+        }
+        // Renamed in 1.11 (PostgreSQL 17), and not asked for.
+        assert!(!STATEMENTS.contains("blk_read_time") && !STATEMENTS.contains("blk_write_time"));
     }
 
     #[test]

@@ -71,25 +71,78 @@ impl Writing {
     }
 }
 
-/// The question to a version.
-pub(crate) fn question(major: u32) -> &'static str {
-    if major >= 17 { SINCE_17 } else { BEFORE_17 }
+/// The question to a server of this `server_version_num`.
+pub(crate) fn question(version: u32) -> &'static str {
+    match version {
+        ..170_000 => BEFORE_17,
+        170_000..180_000 => OF_17,
+        180_000.. => SINCE_18,
+    }
 }
 
-const BEFORE_17: &str = "select pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/0') as log, \
-    buffers_checkpoint as checkpoints, buffers_clean as writer, buffers_backend as sessions, checkpoints_timed as timed, \
-    checkpoints_req as requested from pg_stat_bgwriter";
+macro_rules! question {
+    ($rest:literal) => {
+        concat!(
+            "select pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/0') as log, ",
+            $rest
+        )
+    };
+}
+
+const BEFORE_17: &str = question!(
+    "buffers_checkpoint as checkpoints, buffers_clean as writer, buffers_backend as sessions, checkpoints_timed as timed, \
+     checkpoints_req as requested from pg_stat_bgwriter"
+);
 /// Writes of sessions are in `pg_stat_io`, with those of autovacuum and others that are neither. As in `buffers_backend`, pages by which relations
-/// grew are among them; PostgreSQL 18 counts them by bytes, because one extension may be of several pages.
-const SINCE_17: &str = "select pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/0') as log, \
-    c.buffers_written as checkpoints, b.buffers_clean as writer, c.num_timed as timed, c.num_requested as requested, \
-    (select coalesce(sum(coalesce(writes, 0) + coalesce((to_jsonb(i) ->> 'extend_bytes')::numeric / current_setting('block_size')::numeric, extends, 0)), 0) \
-    from pg_stat_io i where object = 'relation' and backend_type not in ('checkpointer', 'background writer')) \
-    as sessions from pg_stat_checkpointer c, pg_stat_bgwriter b";
+/// grew are among them. `op_bytes` is the size of each, a page.
+const OF_17: &str = question!(
+    "c.buffers_written as checkpoints, b.buffers_clean as writer, c.num_timed as timed, c.num_requested as requested, \
+     (select coalesce(sum(coalesce(writes, 0) + coalesce(extends, 0)), 0) from pg_stat_io \
+     where object = 'relation' and backend_type not in ('checkpointer', 'background writer')) as sessions \
+     from pg_stat_checkpointer c, pg_stat_bgwriter b"
+);
+/// There one write, or one extension, may be of several pages: bytes count, and `op_bytes` is gone.
+const SINCE_18: &str = question!(
+    "c.buffers_written as checkpoints, b.buffers_clean as writer, c.num_timed as timed, c.num_requested as requested, \
+     (select coalesce(sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)), 0) / current_setting('block_size')::numeric from pg_stat_io \
+     where object = 'relation' and backend_type not in ('checkpointer', 'background writer')) as sessions \
+     from pg_stat_checkpointer c, pg_stat_bgwriter b"
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By the documentation of each version: `pg_stat_bgwriter` lost its counters of checkpoints and of sessions in 17, `pg_stat_io` came in 16 and
+    /// counts bytes since 18.
+    #[test]
+    fn each_version_is_asked_for_the_columns_that_it_has() {
+        let words = |version: u32| -> Vec<&str> {
+            const WORDS: [&str; 7] = [
+                "buffers_backend",
+                "checkpoints_timed",
+                "buffers_clean",
+                "num_timed",
+                "pg_stat_io",
+                "(extends",
+                "extend_bytes",
+            ];
+            WORDS.into_iter().filter(|word| question(version).contains(word)).collect()
+        };
+        for version in [130_000, 140_012, 150_018, 160_014, 169_999] {
+            assert_eq!(words(version), ["buffers_backend", "checkpoints_timed", "buffers_clean"], "{version}");
+        }
+        for version in [170_000, 170_010] {
+            assert_eq!(words(version), ["buffers_clean", "num_timed", "pg_stat_io", "(extends"], "{version}");
+        }
+        for version in [180_000, 190_000] {
+            assert_eq!(words(version), ["buffers_clean", "num_timed", "pg_stat_io", "extend_bytes"], "{version}");
+        }
+        for version in [150_018, 170_010, 180_004] {
+            let names = ["as log", "as checkpoints", "as writer", "as sessions", "as timed", "as requested"];
+            assert!(names.iter().all(|name| question(version).contains(name)), "{version}");
+        }
+    }
 
     #[test]
     fn the_checkpoints_share_is_of_all_pages_that_were_written() {

@@ -125,8 +125,9 @@ pub(crate) const RATE_QUERIES: &[Query] = &[
     },
     any(
         "pg_stat_database_conflicts",
-        "select coalesce(sum(confl_tablespace + confl_lock + confl_snapshot + confl_bufferpin + confl_deadlock), 0) as count \
-         from pg_stat_database_conflicts",
+        // The last is of PostgreSQL 16 and later.
+        "select coalesce(sum(confl_tablespace + confl_lock + confl_snapshot + confl_bufferpin + confl_deadlock \
+         + coalesce((to_jsonb(s) ->> 'confl_active_logicalslot')::bigint, 0)), 0) as count from pg_stat_database_conflicts s",
     ),
 ];
 
@@ -159,13 +160,16 @@ pub(crate) const DATABASE_QUERIES: &[Query] = &[
     ),
     any(
         "dead rows",
+        // From PostgreSQL 18 on there is a largest threshold; -1 is none.
         "select s.relid::regclass::text as name, s.n_dead_tup as number, l.threshold as limit, \
          case when s.n_dead_tup > 2 * l.threshold then 'dead' else 'never' end as reason \
-         from pg_stat_user_tables s join pg_class c on c.oid = s.relid, lateral (select \
+         from pg_stat_user_tables s join pg_class c on c.oid = s.relid, lateral (select least(nullif( \
+         coalesce((select option_value from pg_options_to_table(c.reloptions) where option_name = 'autovacuum_vacuum_max_threshold')::float8, \
+         current_setting('autovacuum_vacuum_max_threshold', true)::float8), -1), \
          coalesce((select option_value from pg_options_to_table(c.reloptions) where option_name = 'autovacuum_vacuum_threshold')::float8, \
          current_setting('autovacuum_vacuum_threshold')::float8) + greatest(c.reltuples, 0) * \
          coalesce((select option_value from pg_options_to_table(c.reloptions) where option_name = 'autovacuum_vacuum_scale_factor')::float8, \
-         current_setting('autovacuum_vacuum_scale_factor')::float8) as threshold) l \
+         current_setting('autovacuum_vacuum_scale_factor')::float8)) as threshold) l \
          where s.n_dead_tup > 2 * l.threshold and s.n_dead_tup > 1000 \
          or s.last_vacuum is null and s.last_autovacuum is null and s.n_live_tup > 100000 order by s.n_dead_tup desc",
     ),
@@ -196,12 +200,40 @@ mod tests {
         }
     }
 
+    /// The views of statistics that not all versions have, by the pages of each version's documentation: "Cumulative Statistics System".
     #[test]
     fn a_version_is_asked_for_what_it_has() {
-        let names = |major| RATE_QUERIES.iter().filter(move |query| query.suits(major)).map(|query| query.name);
-        assert!(names(13).all(|name| !name.contains("slots") && name != "pg_stat_checkpointer"));
-        assert!(
-            names(17).any(|name| name == "pg_stat_checkpointer") && names(17).all(|name| name != "pg_stat_bgwriter")
-        );
+        let names = |major: u32| -> Vec<&str> {
+            let varied = RATE_QUERIES.iter().filter(|query| query.versions != (0, u32::MAX));
+            varied.filter(|query| query.suits(major)).map(|query| query.name).collect()
+        };
+        let slots = "pg_stat_replication_slots (PostgreSQL 14 and later)";
+        assert_eq!(names(13), ["pg_stat_bgwriter"]);
+        for major in 14..=16 {
+            assert_eq!(names(major), [slots, "pg_stat_bgwriter"], "{major}");
+        }
+        // 17 has moved the counters of checkpoints to a view of their own, under other names.
+        for major in 17..=19 {
+            assert_eq!(names(major), [slots, "pg_stat_checkpointer"], "{major}");
+        }
+        let of = |name: &str| RATE_QUERIES.iter().find(|query| query.name == name).map_or("", |query| query.sql);
+        assert!(of("pg_stat_bgwriter").contains("checkpoints_timed as timed, checkpoints_req as requested"));
+        assert!(of("pg_stat_checkpointer").contains("num_timed as timed, num_requested as requested"));
+    }
+
+    /// Columns that came later are read through `to_jsonb`, and settings with `current_setting(..., true)`: there they are absent, and no error.
+    #[test]
+    fn what_came_later_is_absent_before() {
+        let all = || SERVER_QUERIES.iter().chain(RATE_QUERIES).chain(DATABASE_QUERIES);
+        for (name, since) in [("sessions", 14), ("confl_active_logicalslot", 16)] {
+            for query in all().filter(|query| query.versions.0 < since && query.sql.contains(name)) {
+                let quoted = query.sql.matches(&format!("to_jsonb(s) ->> '{name}'")).count();
+                let other = query.sql.replace(&format!("as {name}"), "").matches(name).count();
+                assert!(quoted == other || name == "sessions" && query.name == "the server's version", "{}", query.sql);
+            }
+        }
+        for query in all().filter(|query| query.sql.contains("current_setting('autovacuum_vacuum_max_threshold'")) {
+            assert!(query.sql.contains("current_setting('autovacuum_vacuum_max_threshold', true)"), "{}", query.sql);
+        }
     }
 }

@@ -126,6 +126,12 @@ impl Server {
         };
         let mut line = Line::open(&target)?;
         let version = line.value("show server_version")?;
+        let number = line.value("show server_version_num")?;
+        if number.parse::<u32>().is_ok_and(|number| number < VERSION_MIN) {
+            return Err(format!(
+                "the server is PostgreSQL {version}; the books of a run need the counter of sessions that 14 has brought (pg_stat_database.sessions)"
+            ));
+        }
         Ok(Self {
             target,
             line,
@@ -263,6 +269,8 @@ fn may_be_ours(made: &Result<(), String>) -> bool {
 }
 
 const NAME: &str = "trunkline simulate";
+/// `server_version_num` of the oldest server that counts sessions.
+const VERSION_MIN: u32 = 140_000;
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 /// Ten seconds.

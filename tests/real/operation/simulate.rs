@@ -86,6 +86,48 @@ pub(crate) fn simulate_writes_into_a_server_only_with_the_word(house: &House) {
     assert!(owner.query(made).rows.is_empty());
 }
 
+/// Each of two roles has one server, which is too few, and four from the reload on; then PostgreSQL is restarted under the load.
+const DISTURBED: &str = "title = 'disturbed'\nseed = 4\nduration = '3 s'\nwarm_up = '0.2 s'\n[pooler]\ndefault_pool_size = 1\n\
+    [[databases]]\n[[databases.tenants]]\ncount = 2\narrivals = { poisson = 120 }\n\
+    [[databases.tenants.transactions]]\nservice = '10 ms'\n\
+    [[events]]\nkind = 'reload'\nat = '0.8 s'\ndefault_pool_size = 4\n\
+    [[events]]\nkind = 'restart'\nat = '1.8 s'\ndown = '0.3 s'\n";
+
+pub(crate) fn simulate_restarts_the_server_and_reloads_the_pooler_under_the_load(house: &House) {
+    let Some(simulate) = Command::of(house, "simulate") else { return };
+    let spec = simulate.file("disturbed.toml", DISTURBED);
+    let mut words = vec![spec.as_str(), "--real", "--target", "direct", "--target", "trunkline", "--format", "json"];
+    if ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].iter().any(|path| std::path::Path::new(path).is_file()) {
+        words.extend(["--target", "pgbouncer"]);
+    }
+    let ended = simulate.run_within(&words, LONG);
+    assert!([0, 5].contains(&ended.code()), "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert_eq!(report["books_balance"], true, "{report:#}");
+    for study in studies(&report) {
+        let (run, setting) = (&study["real"][0], &study["settings"][0]);
+        assert_eq!((&run["posts"]["lost"], &run["posts"]["unexplained"]), (&0.into(), &0.into()), "{run:#}");
+        assert!(setting["transactions"]["done"].as_u64() > Some(100), "{setting:#}");
+        if run["target"] == "direct" {
+            // Transactions that PostgreSQL was running when it stopped, or that came while it was down.
+            assert!(run["errors"].as_object().is_some_and(|errors| !errors.is_empty()), "{run:#}");
+        } else {
+            assert!(setting["servers_peak"].as_u64() > Some(2), "the reload changed nothing: {study:#}");
+        }
+        println!("{}: {}", run["target"], run["errors"]);
+    }
+}
+
+pub(crate) fn simulate_tells_what_it_cannot_play_before_it_begins(house: &House) {
+    let Some(simulate) = Command::of(house, "simulate") else { return };
+    let spec = simulate.file("disturbed.toml", DISTURBED);
+    let server = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", house.postgres.port());
+    let ended = simulate.run(&[&spec, "--real", "--server", &server, "--allow-writes"]);
+    assert!(ended.code() == 2 && ended.err.contains("never one that --server names"), "{ended:?}");
+    let ended = simulate.run(&[&spec, "--real", "--target", "pgbouncer=/etc/pgbouncer/pgbouncer.ini"]);
+    assert!(ended.code() == 2 && ended.err.contains("not that of a given file"), "{ended:?}");
+}
+
 /// Six different loads: a queue at four fifths of what its pool can do, bursts, tenants that evict each other's servers, a closed loop with client pools,
 /// servers that are closed for idleness and age, and a noisy neighbour with a storm of logins.
 const SIX: [(&str, &str); 6] = [

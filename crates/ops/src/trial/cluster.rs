@@ -4,7 +4,10 @@
 //! durability.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
 
 use super::reading::family_cpu_of;
 use super::{Client, Cpu, Kept, ShutdownSignal, Trial, TrialError, children_of};
@@ -30,6 +33,8 @@ pub struct ClusterShape {
 #[derive(Debug)]
 pub struct Cluster {
     server: Kept,
+    /// What starts it.
+    command: Command,
     port: u16,
     /// PostgreSQL's own processes, such as the checkpointer.
     housekeeping: Vec<u32>,
@@ -60,7 +65,7 @@ impl Cluster {
             command.arg("-c").arg(setting);
         }
         let server = trial.start("postgres", &mut command, ShutdownSignal::Quit)?;
-        let mut cluster = Self { server, port, housekeeping: Vec::new() };
+        let mut cluster = Self { server, command, port, housekeeping: Vec::new() };
         let mut client = wait_until_ready(trial, &mut cluster.server, "postgres", port, "postgres")?;
         client
             .run(&format!("CREATE DATABASE {DATABASE}"))
@@ -68,6 +73,38 @@ impl Cluster {
         cluster.housekeeping = children_of(cluster.server.pid());
         cluster.housekeeping.retain(|&pid| !serves_a_client(pid));
         Ok(cluster)
+    }
+
+    /// Has the server end all its connections and stop (a fast shutdown). Does not wait for it.
+    pub(crate) fn stop(&self) {
+        self.server.send(Signal::SIGINT);
+    }
+
+    /// Starts the server again if it has stopped, and returns whether it had. Its log goes on in the same file. Does not wait until it can be logged
+    /// in to. [`Cluster::serving`] counts PostgreSQL's own processes from then on.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn start_again(&mut self, trial: &Trial) -> Result<bool, TrialError> {
+        if self.server.ended().is_none() {
+            return Ok(false);
+        }
+        self.server = trial.go_on("postgres", &mut self.command, ShutdownSignal::Quit)?;
+        self.housekeeping.clear();
+        Ok(true)
+    }
+
+    /// Waits until a server that was told to stop has stopped.
+    pub(crate) fn await_stop(&mut self) {
+        self.server.await_end();
+    }
+
+    /// Waits until a server that was started again can be logged in to.
+    ///
+    /// # Errors
+    /// It cannot, or we are interrupted.
+    pub(crate) fn await_ready(&mut self, trial: &Trial) -> Result<(), TrialError> {
+        wait_until_ready(trial, &mut self.server, "postgres", self.port, "postgres").map(drop)
     }
 
     /// The port it listens on.

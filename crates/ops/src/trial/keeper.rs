@@ -110,11 +110,21 @@ impl Kept {
         self.child.try_wait().ok().flatten()
     }
 
+    /// Sends a signal to a program that has not been found to have ended.
+    pub(super) fn send(&self, signal: Signal) {
+        // The child has not been waited for, so its process id cannot belong to another process.
+        let _ = kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX)), signal);
+    }
+
     /// Sends the signal, waits, and kills the program after [`GRACE`].
     fn end(&mut self) {
+        self.send(self.signal.signal());
+        self.await_end();
+    }
+
+    /// Waits for a program that was told to end, and kills it after [`GRACE`].
+    pub(super) fn await_end(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX));
-        // The child has not been waited for, so its process id cannot belong to another process.
-        let _ = kill(pid, self.signal.signal());
         let (say, hear) = mpsc::channel();
         thread::scope(|scope| {
             let child = &mut self.child;

@@ -30,7 +30,7 @@ pub use reading::{
 pub use scratch::Scratch;
 pub use system_user::SystemUser;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -99,9 +99,27 @@ impl Trial {
     /// # Errors
     /// The files cannot be created, or the program cannot be started.
     pub fn start(&self, name: &str, command: &mut Command, signal: ShutdownSignal) -> Result<Kept, TrialError> {
+        self.launch(name, command, signal, File::options().write(true).create(true).truncate(true))
+    }
+
+    /// Starts a program again, whose output goes on in its files.
+    ///
+    /// # Errors
+    /// As [`Trial::start`].
+    pub(crate) fn go_on(&self, name: &str, command: &mut Command, signal: ShutdownSignal) -> Result<Kept, TrialError> {
+        self.launch(name, command, signal, File::options().append(true).create(true))
+    }
+
+    fn launch(
+        &self,
+        name: &str,
+        command: &mut Command,
+        signal: ShutdownSignal,
+        how: &OpenOptions,
+    ) -> Result<Kept, TrialError> {
         let open = |end: &str| {
             let path = self.scratch.path().join(format!("{name}.{end}"));
-            File::create(&path).map_err(|why| TrialError::step(format!("cannot write {}", path.display()), why))
+            how.open(&path).map_err(|why| TrialError::step(format!("cannot write {}", path.display()), why))
         };
         command.stdout(open("out")?).stderr(open("err")?);
         Kept::start(&self.keeper, command, signal).map_err(|why| {

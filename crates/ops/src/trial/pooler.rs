@@ -1,8 +1,11 @@
 //! A pooler in front of the trial's cluster: Trunkline, or another one with the same command line and ini file.
 
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
 
 use super::cluster::wait_until_ready;
 use super::{Client, ClientError, DATABASE, Kept, ShutdownSignal, Trial, TrialError, USER};
@@ -11,6 +14,8 @@ use super::{Client, ClientError, DATABASE, Kept, ShutdownSignal, Trial, TrialErr
 #[derive(Debug)]
 pub struct Pooler {
     program: Kept,
+    /// Its configuration.
+    file: PathBuf,
     port: u16,
     startup: Duration,
 }
@@ -28,30 +33,31 @@ impl Pooler {
         trial.scratch.write(&trial.system_user, USERS_FILE, &format!("\"{USER}\" \"\"\n"))?;
         let begun = Instant::now();
         let program = trial.start(name, trial.own_command(executable).arg(&path), ShutdownSignal::Quit)?;
-        let mut pooler = Self { program, port, startup: Duration::ZERO };
+        let mut pooler = Self { program, file: path, port, startup: Duration::ZERO };
         let mut client = wait_until_ready(trial, &mut pooler.program, name, port, DATABASE)?;
         client.run("SELECT 1").map_err(|why| TrialError::step(format!("{name} cannot query"), why))?;
         pooler.startup = begun.elapsed();
         Ok(pooler)
     }
 
-    /// Writes `NAME.ini` and the user list that it names (`users.txt`), starts `executable` with it, and waits until it takes connections on
-    /// `port`.
+    /// Writes the file `configuration`, with its name, and the user list that it may name (`users.txt`), starts `command` with it, and waits until it
+    /// takes connections on `port`.
     ///
     /// # Errors
     /// The pooler cannot be started, or does not listen; the text contains its own messages.
     pub fn start_for(
         trial: &Trial,
         name: &str,
-        executable: &Path,
-        (ini, users): (&str, &str),
+        command: &mut Command,
+        (file, configuration): (&str, &str),
+        users: &str,
         port: u16,
     ) -> Result<Self, TrialError> {
-        let path = trial.scratch.write(&trial.system_user, &format!("{name}.ini"), ini)?;
+        let path = trial.scratch.write(&trial.system_user, file, configuration)?;
         trial.scratch.write(&trial.system_user, USERS_FILE, users)?;
         let begun = Instant::now();
-        let program = trial.start(name, trial.own_command(executable).arg(&path), ShutdownSignal::Quit)?;
-        let mut pooler = Self { program, port, startup: Duration::ZERO };
+        let program = trial.start(name, command.arg(&path), ShutdownSignal::Quit)?;
+        let mut pooler = Self { program, file: path, port, startup: Duration::ZERO };
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if let Some(status) = pooler.program.ended() {
                 let words = format!("{status}\n  {}", trial.last_words(name));
@@ -64,6 +70,20 @@ impl Pooler {
         }
         pooler.startup = begun.elapsed();
         Ok(pooler)
+    }
+
+    /// Gives it another configuration, which it reads when it is told to by SIGHUP. Does not wait for that.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn reload(&self, trial: &Trial, configuration: &str) -> Result<(), TrialError> {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        // It is moved to its place, so that the pooler never reads a half.
+        let fresh = trial.scratch.write(&trial.system_user, &format!("{name}.new"), configuration)?;
+        std::fs::rename(&fresh, &self.file)
+            .map_err(|why| TrialError::step(format!("cannot write {}", self.file.display()), why))?;
+        self.program.send(Signal::SIGHUP);
+        Ok(())
     }
 
     /// Logs in through the pooler.

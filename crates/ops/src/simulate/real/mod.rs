@@ -8,6 +8,7 @@ mod book;
 mod cell;
 mod expected;
 mod facts;
+mod incidents;
 mod ini;
 mod objects;
 mod play;
@@ -41,14 +42,15 @@ use stage::Stage;
 pub(super) fn tell(text: &str, options: &SimulateOptions) -> Result<Report, SimulateError> {
     let (tree, spec, sweeps) = asked_for(text, options)?;
     let settings = settings(&tree, &sweeps)?;
-    let mistakes: Vec<Mistake> = settings.iter().flat_map(|(_, spec)| unplayable(spec)).collect();
-    if !mistakes.is_empty() {
-        return Err(mistaken(mistakes));
-    }
     let targets = match options.targets.is_empty() {
         true => vec![TargetKind::Trunkline(None)],
         false => options.targets.clone(),
     };
+    let is_made = options.server.is_none();
+    let mistakes: Vec<Mistake> = settings.iter().flat_map(|(_, spec)| unplayable(spec, &targets, is_made)).collect();
+    if !mistakes.is_empty() {
+        return Err(mistaken(mistakes));
+    }
     let mut stage = Stage::open(&settings, &targets, options).map_err(SimulateError::Failed)?;
     let began = Instant::now();
     let cells = run_cells(&mut stage, &settings, &targets)?;
@@ -61,13 +63,21 @@ pub(super) fn tell(text: &str, options: &SimulateOptions) -> Result<Report, Simu
     Ok(report)
 }
 
-/// What the real way does not play.
-fn unplayable(spec: &Spec) -> Vec<Mistake> {
+/// What the real way does not play, at these targets, and at a server that was made for the run or is somebody's.
+fn unplayable(spec: &Spec, targets: &[TargetKind], is_made: bool) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     let mut wrong = |text: String| mistakes.push(Mistake { line: 0, text });
     for event in &spec.events {
-        if let Happening::Restart { .. } | Happening::Reload { .. } = event.what {
-            wrong(format!("events: \"{}\" is played on the virtual clock only (without --real)", event.what.word()));
+        match event.what {
+            Happening::Restart { .. } if !is_made => wrong(
+                "events: \"restart\" restarts a server that is made for the run, and never one that --server names"
+                    .to_owned(),
+            ),
+            Happening::Reload { .. } if targets.iter().any(|target| target.given().is_some()) => wrong(
+                "events: \"reload\" needs a configuration that is made of the spec, and not that of a given file"
+                    .to_owned(),
+            ),
+            _ => {}
         }
     }
     if spec.databases.iter().any(|database| database.pooler.limits.mode == pool::Mode::Statement) {

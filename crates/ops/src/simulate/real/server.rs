@@ -182,6 +182,12 @@ impl Server {
         Ok(())
     }
 
+    /// Connects again after a restart.
+    pub(super) fn reach(&mut self) -> Result<(), String> {
+        self.line = Line::open(&self.target)?;
+        Ok(())
+    }
+
     /// Waits until no session is in our databases, so that the server's counters are complete, and reads them.
     pub(super) fn counters(&mut self) -> Result<Counters, String> {
         let open =

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use super::cell::{After, Cell, Setup, finish, play};
+use super::incidents::{Incidents, incidents_of};
 use super::ini::{Around, given, ini, users};
 use super::objects::{Manner, Objects, PREFIX};
 use super::server::{Line, Server, target};
@@ -113,7 +115,15 @@ impl Stage {
         self.server.make(objects)?;
         let before = self.server.counters()?;
         let log_from = self.log().len();
-        let pooler = self.start(spec, objects, target)?;
+        let [port] = free_ports().map_err(told)?;
+        let pooler = self.start(spec, objects, target, port)?;
+        let configuration = |changed: &Spec| match target {
+            TargetKind::Direct => None,
+            _ => self.configuration(changed, objects, target, port).ok(),
+        };
+        let planned = incidents_of(spec, configuration);
+        let restarts = Incidents::restarts(&planned);
+        let server_pid = self.cluster.as_ref().map(|cluster| Arc::new(AtomicU32::new(cluster.pid())));
         let place = match &pooler {
             Some(pooler) => SocketAddr::from(([127, 0, 0, 1], pooler.port())),
             None => (self.server.host.as_str(), self.server.port)
@@ -136,10 +146,7 @@ impl Stage {
             },
             place: Place::Tcp(place),
             secret: Arc::new(secret),
-            watched: Watched {
-                server: self.cluster.as_ref().map(Cluster::pid),
-                pooler: pooler.as_ref().map(Pooler::pid),
-            },
+            watched: Watched { server: server_pid.clone(), pooler: pooler.as_ref().map(Pooler::pid) },
             capability: self.capability,
             probe: self.cluster.as_ref().map(|cluster| Login {
                 place: Place::Tcp(SocketAddr::from(([127, 0, 0, 1], cluster.port()))),
@@ -150,7 +157,17 @@ impl Stage {
                 tls: None,
             }),
         };
-        let played = play(&setup, goes_on)?;
+        let played = {
+            let (trial, pid) = (self.trial.clone(), server_pid.unwrap_or_default());
+            let mut incidents = Incidents::new(trial, self.cluster.as_mut(), pooler.as_ref(), pid, planned);
+            let played = play(&setup, goes_on, &mut |now| incidents.pass(now));
+            incidents.end()?;
+            played?
+        };
+        if let Some(cluster) = self.cluster.as_mut().filter(|_| restarts > 0) {
+            cluster.await_ready(&self.trial).map_err(told)?;
+            self.server.reach()?;
+        }
         let churn = match &pooler {
             Some(pooler) if target.is_ours() => Some(self.churn(pooler)?),
             _ => None,
@@ -167,6 +184,7 @@ impl Stage {
             closed_by_cause,
             opened_by_pooler,
             is_alone: self.cluster.is_some(),
+            cut_off: restarts * CUT_OFF,
         };
         finish(&setup, played, &after, &mut self.server)
     }
@@ -176,10 +194,8 @@ impl Stage {
         if self.cluster.is_some() { self.trial.complaints("postgres") } else { String::new() }
     }
 
-    fn start(&self, spec: &Spec, objects: &Objects, target: &TargetKind) -> Result<Option<Pooler>, String> {
-        let Some(program) = target.program()? else { return Ok(None) };
-        let [port] = free_ports().map_err(told)?;
-        let around = Around {
+    fn around(&self, target: &TargetKind, port: u16) -> Around<'_> {
+        Around {
             port,
             server_host: &self.server.host,
             server_port: self.server.port,
@@ -187,20 +203,32 @@ impl Stage {
             admin: ADMIN,
             has_passwords: self.server.password.is_some(),
             is_ours: target.is_ours(),
-        };
-        let text = match target {
-            TargetKind::PgBouncer(Some(path)) => {
-                let text =
-                    std::fs::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
-                given(&text, objects, &around)
+        }
+    }
+
+    /// The configuration of a pooler for a spec.
+    fn configuration(&self, spec: &Spec, objects: &Objects, target: &TargetKind, port: u16) -> Result<String, String> {
+        let around = self.around(target, port);
+        match target.given() {
+            Some(path) => {
+                let text = std::fs::read_to_string(path);
+                let text = text.map_err(|why| format!("cannot read {}: {why}", path.display()))?;
+                Ok(given(&text, objects, &around))
             }
-            _ => ini(spec, objects, &around),
-        };
+            None => Ok(ini(spec, objects, &around)),
+        }
+    }
+
+    fn start(&self, spec: &Spec, objects: &Objects, target: &TargetKind, port: u16) -> Result<Option<Pooler>, String> {
+        let Some(program) = target.program()? else { return Ok(None) };
+        let text = self.configuration(spec, objects, target, port)?;
         let mut roles = objects.roles();
         roles.push(ADMIN);
         let users = users(&roles, self.server.password.as_deref().unwrap_or_default());
         let name = if target.is_ours() { "trunkline" } else { "pgbouncer" };
-        Pooler::start_for(&self.trial, name, &program, (&text, &users), port).map(Some).map_err(told)
+        let (file, mut command) = (format!("{name}.ini"), self.trial.own_command(&program));
+        let started = Pooler::start_for(&self.trial, name, &mut command, (&file, &text), &users, port);
+        started.map(Some).map_err(told)
     }
 
     /// What our console says of servers: how many were opened, and how many closed by cause.
@@ -228,7 +256,7 @@ impl Stage {
     }
 }
 
-fn told(why: TrialError) -> String {
+pub(super) fn told(why: TrialError) -> String {
     why.to_string()
 }
 
@@ -248,3 +276,5 @@ const ADMIN: &str = "tlsim_admin";
 const CONNECTIONS_MAX: u32 = 1000;
 /// Logins by which their time is measured.
 const LOGINS: usize = 30;
+/// Logins that a restart may cut off between PostgreSQL's log and its counters.
+const CUT_OFF: u64 = 16;

@@ -52,6 +52,14 @@ impl TargetKind {
         }
     }
 
+    /// The configuration that was given, if one was.
+    pub(super) fn given(&self) -> Option<&Path> {
+        match self {
+            Self::PgBouncer(Some(path)) => Some(path),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_ours(&self) -> bool {
         matches!(self, Self::Trunkline(_))
     }

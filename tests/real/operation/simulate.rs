@@ -1,6 +1,7 @@
 //! `trunkline simulate --real`: run as an operator runs it. How its waits agree with those of the virtual run is tested only
 //! when it is named, because that takes minutes and a machine with nothing else to do.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -126,6 +127,14 @@ pub(crate) fn simulate_tells_what_it_cannot_play_before_it_begins(house: &House)
     assert!(ended.code() == 2 && ended.err.contains("never one that --server names"), "{ended:?}");
     let ended = simulate.run(&[&spec, "--real", "--target", "pgbouncer=/etc/pgbouncer/pgbouncer.ini"]);
     assert!(ended.code() == 2 && ended.err.contains("not that of a given file"), "{ended:?}");
+    let ended = simulate.run(&[&spec, "--real", "--target", "odyssey=/nowhere/odyssey"]);
+    assert!(ended.code() == 3 && ended.err.contains("there is no program /nowhere/odyssey"), "{ended:?}");
+    // A program that is no Odyssey: what it says is told.
+    let impostor = simulate.file("odyssey", "#!/bin/sh\necho 'error: unknown option daemonize' >&2\nexit 1\n");
+    std::fs::set_permissions(&impostor, std::fs::Permissions::from_mode(0o755)).expect("our own file");
+    let ended = simulate.run_within(&[&spec, "--real", "--target", &format!("odyssey={impostor}")], LONG);
+    assert!(ended.code() == 3 && ended.err.contains("odyssey did not start"), "{ended:?}");
+    assert!(ended.err.contains("unknown option daemonize"), "{ended:?}");
 }
 
 /// Six different loads: a queue at four fifths of what its pool can do, bursts, tenants that evict each other's servers, a closed loop with client pools,

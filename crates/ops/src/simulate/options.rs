@@ -173,8 +173,9 @@ Options:
 
 For real, in real time, with real transactions that insert rows, which are checked one by one at the end:
   --real                 run the spec against PostgreSQL, which is made for the run, and poolers in front of it
-  --target TARGET        direct, trunkline (this program), trunkline=PROGRAM, pgbouncer (with settings made of the spec) or
-                         pgbouncer=FILE.ini (with those of a file). Several are run by turns (trunkline)
+  --target TARGET        direct, trunkline (this program), trunkline=PROGRAM, pgbouncer (with settings made of the spec),
+                         pgbouncer=FILE.ini (with those of a file), odyssey or odyssey=PROGRAM (with settings made of the
+                         spec). Several are run by turns (trunkline)
   --server CONNINFO      use this server instead; databases and roles are made in it, and removed at the end
   --allow-writes         with --server: that is meant
   --keep                 keep what was made: in a server that is yours for good, else until Ctrl-C
@@ -217,7 +218,7 @@ mod tests {
             (&["a", "--nonsense"], "--nonsense"),
             (&["a", "--threads", "0"], "1 to 1024"),
             (&["a", "--target", "direct"], "are for --real"),
-            (&["a", "--real", "--target", "odyssey"], "direct, trunkline[=PROGRAM] or pgbouncer[=FILE.ini] is wanted"),
+            (&["a", "--real", "--target", "pgpool"], "pgbouncer[=FILE.ini] or odyssey[=PROGRAM] is wanted"),
             (&["a", "--real", "--server", "host=db password=hunter2"], "--allow-writes says that they may be"),
             (&["a", "--sweep", "a=1..200:1", "--sweep", "b=1..200:1"], "at most 2000 settings"),
         ] {

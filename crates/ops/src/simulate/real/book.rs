@@ -227,9 +227,9 @@ impl Book {
         Some(match ended.passage.end {
             End::Skipped => Refused::ApplicationFull,
             _ if text.contains("query_wait_timeout") || ended.passage.end == End::TimedOut => Refused::QueryWaitTimeout,
-            _ if text.contains("no more connections allowed") || text.contains("max_client_conn") => {
-                Refused::MaxClientConn
-            }
+            // Odyssey's words for it.
+            _ if text.contains("too many active clients for user") => Refused::QueryWaitTimeout,
+            _ if CLIENTS_REFUSED.iter().any(|words| text.contains(words)) => Refused::MaxClientConn,
             _ => Refused::LoginFailed,
         })
     }
@@ -385,6 +385,9 @@ fn share_out(servers: &mut ServerCounts, for_age: u64) {
 
 /// The place of closings without a known reason.
 const OTHER: usize = 6;
+/// What poolers say to one client too many.
+const CLIENTS_REFUSED: [&str; 3] =
+    ["no more connections allowed", "max_client_conn", "tcp connections (" /* Odyssey's client_max */];
 const ERRORS_MAX: usize = 20;
 /// Later transactions draw their times by the measured law.
 const LOANS_MAX: usize = 1 << 22;

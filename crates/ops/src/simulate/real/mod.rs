@@ -11,6 +11,7 @@ mod facts;
 mod incidents;
 mod ini;
 mod objects;
+mod odyssey;
 mod play;
 mod probe;
 mod server;
@@ -202,9 +203,12 @@ fn report(
         });
     }
     let poolers: Vec<Option<bool>> = targets.iter().map(TargetKind::is_pgbouncer).collect();
+    let mut left_out: Vec<Vec<String>> = targets.iter().map(|target| target.left_out(settings)).collect();
+    left_out.reverse();
     let expected = expected::table(&studies, settings, &poolers, stage.logins());
     for study in studies {
-        let words = std::iter::once(stage.words()).chain(study.real.iter().flat_map(RealRun::words)).collect();
+        let words = std::iter::once(stage.words()).chain(left_out.pop().unwrap_or_default());
+        let words = words.chain(study.real.iter().flat_map(RealRun::words)).collect();
         chapters.push(Chapter { title: study.spec.title.clone(), words, part: Part::Study(Box::new(study)) });
     }
     chapters.extend(expected);

@@ -15,6 +15,7 @@ use super::cell::{After, Cell, Setup, finish, play};
 use super::incidents::{Incidents, incidents_of};
 use super::ini::{Around, given, ini, users};
 use super::objects::{Manner, Objects, PREFIX};
+use super::odyssey::{self, DEFERRED_BEGIN, without_deferred_begin};
 use super::server::{Line, Server, target};
 use super::sessions::LOG_SETTINGS;
 use super::target::TargetKind;
@@ -209,13 +210,16 @@ impl Stage {
     /// The configuration of a pooler for a spec.
     fn configuration(&self, spec: &Spec, objects: &Objects, target: &TargetKind, port: u16) -> Result<String, String> {
         let around = self.around(target, port);
-        match target.given() {
-            Some(path) => {
+        match (target, target.given()) {
+            (TargetKind::Odyssey(_), _) => {
+                Ok(odyssey::configuration(spec, objects, &around, self.server.password.as_deref()))
+            }
+            (_, Some(path)) => {
                 let text = std::fs::read_to_string(path);
                 let text = text.map_err(|why| format!("cannot read {}: {why}", path.display()))?;
                 Ok(given(&text, objects, &around))
             }
-            None => Ok(ini(spec, objects, &around)),
+            _ => Ok(ini(spec, objects, &around)),
         }
     }
 
@@ -225,9 +229,24 @@ impl Stage {
         let mut roles = objects.roles();
         roles.push(ADMIN);
         let users = users(&roles, self.server.password.as_deref().unwrap_or_default());
-        let name = if target.is_ours() { "trunkline" } else { "pgbouncer" };
-        let (file, mut command) = (format!("{name}.ini"), self.trial.own_command(&program));
-        let started = Pooler::start_for(&self.trial, name, &mut command, (&file, &text), &users, port);
+        let (trial, own) = (&self.trial, || self.trial.own_command(&program));
+        let started = match target {
+            TargetKind::Odyssey(_) => {
+                // It does not become another user by itself.
+                let begin = |text: &str| {
+                    let file = ("odyssey.conf", text);
+                    Pooler::start_for(trial, "odyssey", &mut trial.command(&program), file, &users, port)
+                };
+                begin(&text).or_else(|why| {
+                    let said = trial.output("odyssey") + &trial.complaints("odyssey");
+                    if said.contains(DEFERRED_BEGIN) { begin(&without_deferred_begin(&text)) } else { Err(why) }
+                })
+            }
+            _ if target.is_ours() => {
+                Pooler::start_for(trial, "trunkline", &mut own(), ("trunkline.ini", &text), &users, port)
+            }
+            _ => Pooler::start_for(trial, "pgbouncer", &mut own(), ("pgbouncer.ini", &text), &users, port),
+        };
         started.map(Some).map_err(told)
     }
 

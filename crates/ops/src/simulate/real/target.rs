@@ -5,6 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::odyssey;
+use crate::simulate::spec::Spec;
+
 /// A target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum TargetKind {
@@ -14,19 +17,24 @@ pub(crate) enum TargetKind {
     Trunkline(Option<PathBuf>),
     /// PgBouncer, by a configuration made of the spec or by the settings of a given file.
     PgBouncer(Option<PathBuf>),
+    /// Odyssey, as installed or another program, by a configuration made of the spec.
+    Odyssey(Option<PathBuf>),
 }
 
 impl TargetKind {
-    /// Reads `direct`, `trunkline`, `trunkline=PROGRAM`, `pgbouncer` or `pgbouncer=FILE`.
+    /// Reads `direct`, `trunkline`, `trunkline=PROGRAM`, `pgbouncer`, `pgbouncer=FILE`, `odyssey` or `odyssey=PROGRAM`.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let (name, path) = text.split_once('=').map_or((text, None), |(name, path)| (name, Some(PathBuf::from(path))));
         match (name, path) {
             ("direct", None) => Ok(Self::Direct),
             ("trunkline", path) => Ok(Self::Trunkline(path)),
             ("pgbouncer", path) => Ok(Self::PgBouncer(path)),
+            ("odyssey", path) => Ok(Self::Odyssey(path)),
             _ => {
                 let near = config::nearest(name, NAMES).map_or(String::new(), |near| format!("; did you mean {near}?"));
-                Err(format!("--target \"{text}\": direct, trunkline[=PROGRAM] or pgbouncer[=FILE.ini] is wanted{near}"))
+                Err(format!(
+                    "--target \"{text}\": direct, trunkline[=PROGRAM], pgbouncer[=FILE.ini] or odyssey[=PROGRAM] is wanted{near}"
+                ))
             }
         }
     }
@@ -41,13 +49,14 @@ impl TargetKind {
             Self::Direct => "direct".to_owned(),
             Self::Trunkline(path) => with("trunkline", path),
             Self::PgBouncer(path) => with("pgbouncer", path),
+            Self::Odyssey(path) => with("odyssey", path),
         }
     }
 
-    /// Whether the pooler is PgBouncer; `None` if there is none.
+    /// Whether the pooler is PgBouncer; `None` if there is none, or one that the virtual run does not know.
     pub(super) fn is_pgbouncer(&self) -> Option<bool> {
         match self {
-            Self::Direct => None,
+            Self::Direct | Self::Odyssey(_) => None,
             other => Some(!other.is_ours()),
         }
     }
@@ -64,6 +73,14 @@ impl TargetKind {
         matches!(self, Self::Trunkline(_))
     }
 
+    /// What the specs say and this pooler cannot be told, in words.
+    pub(super) fn left_out(&self, settings: &[(Vec<String>, Spec)]) -> Vec<String> {
+        match self {
+            Self::Odyssey(_) => settings.first().map(|(_, spec)| odyssey::left_out(spec)).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The program; `None` if there is none to be started.
     pub(super) fn program(&self) -> Result<Option<PathBuf>, String> {
         match self {
@@ -72,17 +89,25 @@ impl TargetKind {
             Self::Trunkline(None) => {
                 std::env::current_exe().map(Some).map_err(|why| format!("the path of this program is not known: {why}"))
             }
-            Self::PgBouncer(_) => {
-                let paths = std::env::var_os("PATH").unwrap_or_default();
-                let found = std::env::split_paths(&paths).chain(PLACES.iter().map(PathBuf::from));
-                let found = found.map(|place| place.join("pgbouncer")).find(|path| Path::is_file(path));
-                found.map(Some).ok_or_else(|| "pgbouncer is not installed here (apt-get install pgbouncer)".to_owned())
+            Self::PgBouncer(_) => installed("pgbouncer", " (apt-get install pgbouncer)").map(Some),
+            Self::Odyssey(Some(path)) if !path.is_file() => {
+                Err(format!("--target odyssey={0}: there is no program {0}", path.display()))
             }
+            Self::Odyssey(Some(path)) => Ok(Some(path.clone())),
+            Self::Odyssey(None) => installed("odyssey", "; --target odyssey=PROGRAM says where it is").map(Some),
         }
     }
 }
 
-const NAMES: [&str; 3] = ["direct", "trunkline", "pgbouncer"];
+/// Looks for a program where this system has its programs.
+fn installed(name: &str, hint: &str) -> Result<PathBuf, String> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&paths).chain(PLACES.iter().map(PathBuf::from));
+    let found = found.map(|place| place.join(name)).find(|path| Path::is_file(path));
+    found.ok_or_else(|| format!("{name} is not installed here{hint}"))
+}
+
+const NAMES: [&str; 4] = ["direct", "trunkline", "pgbouncer", "odyssey"];
 /// Where distributions put programs for administrators, beside the places of PATH.
 const PLACES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
@@ -95,9 +120,19 @@ mod tests {
         assert_eq!(TargetKind::read("direct"), Ok(TargetKind::Direct));
         assert_eq!(TargetKind::read("trunkline=/x/y"), Ok(TargetKind::Trunkline(Some("/x/y".into()))));
         assert_eq!(TargetKind::read("pgbouncer"), Ok(TargetKind::PgBouncer(None)));
+        assert_eq!(TargetKind::read("odyssey=/x/odyssey"), Ok(TargetKind::Odyssey(Some("/x/odyssey".into()))));
         for text in ["pgbouncr", "direct=x", ""] {
             assert!(TargetKind::read(text).is_err(), "{text}");
         }
         assert!(TargetKind::read("pgbouncr").expect_err("none").contains("did you mean pgbouncer?"));
+        assert!(TargetKind::read("odysey").expect_err("none").contains("did you mean odyssey?"));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_told_before_anything_is_begun() {
+        let told = TargetKind::Odyssey(Some("/nowhere/odyssey".into())).program().expect_err("none");
+        assert_eq!(told, "--target odyssey=/nowhere/odyssey: there is no program /nowhere/odyssey");
+        let told = installed("a-pooler-of-nobody", "; say where").expect_err("none");
+        assert_eq!(told, "a-pooler-of-nobody is not installed here; say where");
     }
 }

@@ -198,7 +198,7 @@ fn take(reading: &mut Reading, records: Vec<Record>) {
     }
 }
 
-/// How long to wait after an answer before asking again: so that answering takes a fiftieth of the time at most, and that not too much is kept.
+/// How long to wait after an answer before asking again: so that answering takes a twentieth of the time at most, and that not too much is kept.
 fn pause(least: Duration, took: Duration, rows: usize, interval: Duration) -> Duration {
     let kept = interval.mul_f64((rows as f64 / ROWS_KEPT).min(1.0));
     least.max(took * SHARE_OF_ANSWERS).max(kept)
@@ -262,7 +262,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BETWEEN_READINGS: Duration = Duration::from_millis(50);
 /// A page of metrics is more work for a pooler than two tables of its console.
 const BETWEEN_SCRAPES: Duration = Duration::from_millis(250);
-const SHARE_OF_ANSWERS: u32 = 50;
+const SHARE_OF_ANSWERS: u32 = 20;
 /// Rows of all answers together that are kept, at most about.
 const ROWS_KEPT: f64 = 2e6;
 
@@ -274,7 +274,7 @@ mod tests {
     fn a_large_pooler_is_asked_less_often() {
         let (millis, minute) = (Duration::from_millis, Duration::from_secs(60));
         assert_eq!(pause(millis(50), millis(1), 20, minute), millis(50));
-        assert_eq!(pause(millis(50), millis(20), 20, minute), millis(1000));
+        assert_eq!(pause(millis(50), millis(20), 20, minute), millis(400));
         assert_eq!(pause(millis(50), millis(1), 200_000, minute), millis(6000));
         assert_eq!(pause(millis(50), millis(1), usize::MAX, minute), minute);
     }

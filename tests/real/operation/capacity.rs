@@ -11,12 +11,11 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 use crate::operation::command::Command;
-use crate::operation::quota::Quota;
 
 const SLEEP: &str = "select pg_sleep(-ln(1 - random()) * 0.04)";
 
 /// Runs the command. It takes longer than other programs do.
-fn measure(house: &House, words: &[&str]) -> Ended {
+pub(super) fn measure(house: &House, words: &[&str]) -> Ended {
     let mut command = house.place.command(house.place.pooler(), "KILL");
     run(command.arg("capacity").args(words), Duration::from_secs(120))
 }
@@ -235,68 +234,4 @@ pub(crate) fn capacity_tells_when_a_history_reaches_its_limits(house: &House) {
     assert!(ended.code() == 2 && ended.err.contains("did you mean --forecast?"), "{ended:?}");
     let ended = capacity.run(&["--target", "host=127.0.0.1 port=1 user=u", "--quick"]);
     assert!(ended.code() == 3 && ended.err.contains("refuses connections"), "{ended:?}");
-}
-
-/// A rig with one bottleneck, and five runs on it.
-fn limits(house: &House, words: &[&str], limit: &str) {
-    for run_of_five in 1..=5 {
-        let ended = measure(house, &[words, &["--quick", "--minutes", "0.05", "--format", "json"]].concat());
-        let json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|why| panic!("{why}: {ended:?}"));
-        let told = &json["measurement"]["limit"];
-        println!("{limit}, run {run_of_five}: {}", told["resource"]);
-        assert_eq!(told["resource"], limit, "run {run_of_five}: {told:#}");
-    }
-}
-
-// Only when named.
-/// Each has exactly one bottleneck, five times. The disk and the client have no rig here, and are tested on recorded evidence only; the
-/// generator's rig is a test of crate `ops`, whose responder is faster than one with a thread for each connection.
-pub(crate) fn capacity_names_the_limit_of_each_rig(house: &House) {
-    let Some(_) = Command::of(house, "capacity") else { return };
-    house.postgres.database("rigs");
-    let mut owner = house.postgres.client("rigs");
-    owner.run("create table counters (id int primary key, n bigint)");
-    owner.run("insert into counters values (1, 0)");
-    let pooler = |size: &str| {
-        house.start(
-            &Ini::new(&house.line("rigs")).set("pool_mode = transaction").set(&format!("default_pool_size = {size}")),
-        )
-    };
-    let (large, small) = (pooler("20"), pooler("2"));
-    let target = |port: u16| format!("host=127.0.0.1 port={port} user=u dbname=rigs");
-    let console = |port: u16| format!("host=127.0.0.1 port={port} user=admin");
-    let server = target(house.postgres.port());
-    let of = |port: u16, pid: u32| {
-        [
-            "--target",
-            &target(port),
-            "--pooler",
-            &console(port),
-            "--server",
-            &server,
-            "--host",
-            "--pooler-pid",
-            &pid.to_string(),
-        ]
-        .map(str::to_owned)
-    };
-    let (large_words, small_words) = (of(large.port(), large.pid()), of(small.port(), small.pid()));
-    let on = |words: &[String; 9], more: &[&str], limit: &str| {
-        let words: Vec<&str> = words.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        limits(house, &words, limit);
-    };
-    on(&small_words, &["--statement", "select pg_sleep(0.02)", "--slo", "p90 100ms", "--clients", "30"], "pool");
-    let computing = "select count(*) from generate_series(1, 30000) a where a % 7 = 3";
-    on(&large_words, &["--statement", computing, "--slo", "p90 500ms", "--clients", "30"], "processors");
-    let hot = "update counters set n = n + 1 + 0 * length(pg_sleep(0.003)::text) where id = 1";
-    // A pooler that has a fifth of a processor.
-    match Quota::of(large.pid(), 0.2) {
-        Some(_quota) => on(&large_words, &["--slo", "p90 500ms", "--clients", "8"], "pooler"),
-        None => println!("pooler: control groups cannot be made here"),
-    }
-    on(
-        &large_words,
-        &["--statement", hot, "--slo", "p90 500ms", "--clients", "20", "--allow-writes", "--production", "rigs"],
-        "contention",
-    );
 }

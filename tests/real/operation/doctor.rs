@@ -146,7 +146,7 @@ pub(crate) fn doctor_tells_a_pooler_without_a_processor_from_slow_clients(house:
     postgres.database("starved");
     let line = format!("starved = host=127.0.0.1 port={} dbname=starved", postgres.port());
     let pooler = house.start(&Ini::new(&line).set("pool_mode = transaction"));
-    let Some(_quota) = Quota::of(pooler.pid(), 0.05) else {
+    let Some(_quota) = Quota::of_processor(pooler.pid(), 0.05) else {
         return skip("control groups cannot be made here");
     };
     let is_over = AtomicBool::new(false);

@@ -13,6 +13,7 @@ pub(crate) mod log_format;
 pub(crate) mod lookups;
 pub(crate) mod quota;
 pub(crate) mod record;
+pub(crate) mod rigs;
 pub(crate) mod signals;
 pub(crate) mod simulate;
 pub(crate) mod sockets;

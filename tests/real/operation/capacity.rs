@@ -17,7 +17,7 @@ const SLEEP: &str = "select pg_sleep(-ln(1 - random()) * 0.04)";
 /// Runs the command. It takes longer than other programs do.
 pub(super) fn measure(house: &House, words: &[&str]) -> Ended {
     let mut command = house.place.command(house.place.pooler(), "KILL");
-    run(command.arg("capacity").args(words), Duration::from_secs(120))
+    run(command.arg("capacity").args(words), Duration::from_secs(300))
 }
 
 /// Six servers of 40 ms each. What a crowded machine does to the generator is told and not judged.

@@ -21,7 +21,7 @@ use super::patroni;
 pub(super) enum Companion {
     None,
     LongTransactions(LongTransactions),
-    Subscriber(Subscriber),
+    Subscriber(Box<Subscriber>),
 }
 
 impl Companion {

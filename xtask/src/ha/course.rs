@@ -50,7 +50,7 @@ fn measure(lab: &Lab, case: &Case) -> Result<Measured, String> {
     let companion = match case.company {
         Company::None => Companion::None,
         Company::LongTransactions => Companion::LongTransactions(LongTransactions::open(lab)?),
-        Company::Subscriber => Companion::Subscriber(Subscriber::begin(lab)?),
+        Company::Subscriber => Companion::Subscriber(Box::new(Subscriber::begin(lab)?)),
     };
     let steady = STEADY + phase();
     let begun = Instant::now();

@@ -88,14 +88,21 @@ fn parameters(body: &[u8]) -> Result<Vec<(&str, &str)>, StartupFault> {
     let mut found = Vec::new();
     while !rest.is_empty() {
         let (name, value);
-        (name, rest) = rest.split_once('\0').ok_or(StartupFault::Layout)?;
-        (value, rest) = rest.split_once('\0').ok_or(StartupFault::Layout)?;
+        (name, rest) = string(rest)?;
+        (value, rest) = string(rest)?;
         if name.is_empty() {
             return Err(StartupFault::Layout);
         }
         found.push((name, value));
     }
     Ok(found)
+}
+
+/// The first string, and what follows its terminator. A loop over the bytes: names and values are too short for a search that has to
+/// be set up.
+fn string(strings: &str) -> Result<(&str, &str), StartupFault> {
+    let end = strings.bytes().position(|byte| byte == 0).ok_or(StartupFault::Layout)?;
+    Ok((&strings[..end], &strings[end + 1..]))
 }
 
 /// The request code of `SSLRequest`.

@@ -328,21 +328,28 @@ pub(crate) fn who_writes_where_he_wanted_to_read_only_reads_what_he_has_written(
     // The replica stands still, and nobody reads there while it does not answer.
     two.query("select pg_wal_replay_pause()");
     wait_until("the replica stands still", LIMIT, || two.value("select pg_is_wal_replay_paused()") == "t");
-    let mut writer = pooler.client("u", "rw");
+    let (mut writer, mut other) = (pooler.client("u", "rw"), pooler.client("u", "rw"));
     two.freeze();
     pooler.await_log(&format!("host 127.0.0.1:{} has not answered for", two.port()));
     assert!(turns(&mut writer).errors.is_empty(), "the primary is asked");
     writer.run("update t set a = 1");
     writer.run("commit");
+    // In the same request, but behind the transaction.
+    other.run("begin read only");
+    other.run("commit; update t set a = 1");
     two.thaw();
-    let is_at_replica = |client: &mut Client| client.value("select port()") == two.port().to_string();
-    wait_until("the replica is read from again", LIMIT * 2, || is_at_replica(&mut reader));
-    assert_eq!(reader.value("select a from t"), "0", "it is behind");
+    let port = two.port().to_string();
+    wait_until("the replica is read from again, and is behind", LIMIT * 2, || {
+        let answer = reader.query("select port(), a from t");
+        answer.rows == [[Some(port.clone()), Some("0".into())]]
+    });
     for _ in 0..20 {
         assert_eq!(writer.value("select a from t"), "1");
+        assert_eq!(other.value("select a from t"), "1");
     }
     two.query("select pg_wal_replay_resume()");
-    wait_until("the writer reads there, too", LIMIT * 2, || is_at_replica(&mut writer));
+    let is_at_replica = |client: &mut Client| client.value("select port()") == port;
+    wait_until("the writers read there, too", LIMIT * 2, || is_at_replica(&mut writer) && is_at_replica(&mut other));
 }
 
 /// Random programs on a primary with two replicas, of which one stands still now and then, and the same on a primary alone.

@@ -108,7 +108,7 @@ pub(crate) fn writers_notice_a_switchover_at_a_time_of_patroni_only_as_a_pause(h
     assert_eq!(pooler.console("SHOW CLUSTERS").named(0)["scheduled"], format!("{at} from node1 to node2"));
     writers.longest_pause();
     pooler.await_log("cluster main: switchover: holding new transactions, waiting for open ones");
-    wait_until("its time has come", LIMIT, || Timestamp::now() >= at);
+    wait_until("its time has come, and nobody writes", LIMIT, || Timestamp::now() >= at && state(&pooler) == "hold");
     let since = Instant::now();
     hand_over(one.postmaster(), two.address());
     patroni.leads(Some(1));

@@ -66,12 +66,12 @@ impl ClientSession {
 
     /// Whether one of these bytes' messages has a text of which `is` is true, or runs a named statement that has; or cannot be read
     /// here as a whole.
-    pub fn has_text(&self, bytes: &[u8], is: impl Fn(&[u8]) -> bool) -> bool {
+    pub fn has_text(&self, bytes: &[u8], is: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let mut read = 0;
-        let has = |kind: u8, body: &[u8]| match kind {
+        let mut has = |kind: u8, body: &[u8]| match kind {
             frontend::QUERY | frontend::PARSE => is(body),
             frontend::BIND => match prepared::head_of_bind(body) {
-                Some(Head::Named(Ask::Bind { name, .. })) => self.text_of(name).is_none_or(&is),
+                Some(Head::Named(Ask::Bind { name, .. })) => self.text_of(name).is_none_or(&mut *is),
                 _ => false,
             },
             _ => false,
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn the_texts_of_requests_are_seen() {
         let client = ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
-        let has = |bytes: &[u8]| client.has_text(bytes, |text| text.windows(5).any(|word| word == b"write"));
+        let has = |bytes: &[u8]| client.has_text(bytes, &mut |text| text.windows(5).any(|word| word == b"write"));
         let bytes = request(&[(b'Q', b"select 1\0"), (b'Q', b"set transaction read write\0")]);
         assert!(has(&bytes) && has(&bytes[..bytes.len() - 1]), "the second, or what is left of it");
         assert!(!has(&request(&[(b'Q', b"select 1\0"), PARSE, BIND, EXECUTE, SYNC])));

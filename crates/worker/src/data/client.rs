@@ -390,6 +390,11 @@ impl Ready {
         self.routing.as_deref_mut()
     }
 
+    /// The state of its session, and where its requests go, if some may go to replicas.
+    pub(crate) fn session_and_routing(&mut self) -> Option<(&ClientSession, &mut Routing)> {
+        Some((&self.session, self.routing.as_deref_mut()?))
+    }
+
     /// Has its requests routed from now on, or not any more.
     pub(crate) fn set_routing(&mut self, routing: Option<Routing>) {
         self.routing = routing.map(Box::new);

@@ -63,8 +63,8 @@ impl<I: Io> Worker<I> {
         let settings = &self.hands.active.settings;
         let client = self.clients.get_mut(key)?;
         let ClientStage::Ready(ready) = &mut client.stage else { return None };
-        ready.look_at_promise(chunk.bytes());
         let server = self.servers.get_mut(server_key)?;
+        ready.look_at_promise(chunk.bytes(), &server.session.exchange);
         let place = self.registry.pool(server.pool);
         let is_shared = server.dedicated.is_none();
         let follows_statements = is_shared && place.is_some_and(|place| place.mode != Mode::Session);

@@ -11,6 +11,7 @@ use base::{Key, Time};
 use cluster::Replayed;
 use config::{Database, ReadRouting};
 use pool::{ClientKey, PoolKey, ServerKey};
+use protocol::exchange::Exchange;
 use protocol::request::with_text;
 use protocol::vars::READ_ONLY;
 use reactor::{Chunk, Io};
@@ -19,7 +20,7 @@ use route::Reads;
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::measured::ReadResult;
 use crate::reads::known_names::KnownNames;
-use crate::reads::routing::{MinLsn, Read, Routing, may_write_after_all};
+use crate::reads::routing::{MinLsn, Read, Routing};
 use crate::reads::withheld::Withheld;
 use crate::worker::Worker;
 
@@ -255,12 +256,12 @@ impl Ready {
 
     /// The client sends this to the primary: looks whether it writes though it has said that it only reads.
     #[inline]
-    pub(crate) fn look_at_promise(&mut self, bytes: &[u8]) {
+    pub(crate) fn look_at_promise(&mut self, bytes: &[u8], server: &Exchange) {
         if self.routing().is_some_and(Routing::promises)
-            && (!self.session().scanner.is_between() || self.session().has_text(bytes, may_write_after_all))
-            && let Some(routing) = self.routing_mut()
+            && let Some((session, routing)) = self.session_and_routing()
         {
-            routing.writes_after_all();
+            let is_torn = !session.scanner.is_between();
+            routing.look_at(server.may_end(), |is| is_torn || session.has_text(bytes, is));
         }
     }
 

@@ -17,8 +17,8 @@ pub(crate) struct Routing {
     home: PoolKey,
     /// Its last request at the primary may have written, and has not been dated yet.
     may_have_written: bool,
-    /// Its present request at the primary begins a transaction that says that it only reads, which it may take back.
-    promises: bool,
+    /// What its request at the primary has said: that it only reads, for its transaction, which it may take back.
+    promise: Promise,
     /// When the last such request had been answered.
     wrote_at: Option<Time>,
     /// The next request is one that a replica has refused: if it is a read, it goes to the primary.
@@ -36,6 +36,17 @@ pub(crate) struct Read {
     pub(super) outlives_server: bool,
     /// What has been answered so far, if the client is not given that yet.
     pub(super) withheld: Option<Withheld>,
+}
+
+/// Whether a client whose loan at the primary began with a request that says that it only reads keeps to that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Promise {
+    /// It has not said so, or has written since.
+    None,
+    /// It has said so, and that request is to be sent.
+    Fresh,
+    /// The request was sent. If a later text may have ended the transaction, it says nothing of what is behind that.
+    Kept { may_have_ended: bool },
 }
 
 /// The position in the log that a replica has to have replayed for the reads of a client (`trunkline.min_lsn`).
@@ -68,7 +79,7 @@ impl MinLsn {
 impl Routing {
     /// The client may have written until `wrote_at`.
     pub(crate) fn new(home: PoolKey, wrote_at: Option<Time>) -> Self {
-        Self { home, may_have_written: false, promises: false, wrote_at, goes_home: false, read: None }
+        Self { home, may_have_written: false, promise: Promise::None, wrote_at, goes_home: false, read: None }
     }
 
     /// The pool of the primary.
@@ -86,23 +97,38 @@ impl Routing {
         if std::mem::take(&mut self.may_have_written) {
             self.wrote_at = Some(answered);
         }
-        self.promises = false;
+        self.promise = Promise::None;
     }
 
     /// A read goes to the primary for want of a replica. It may have said itself that it only reads, as does what follows in its transaction.
     pub(super) fn stays(&mut self, promises: bool) {
         self.goes_to_primary(false);
-        self.promises = promises;
+        self.promise = if promises { Promise::Fresh } else { Promise::None };
     }
 
-    /// Whether what the client sends has to be looked at, because it has said that it only reads ([`may_write_after_all`]).
+    /// Whether what the client sends has to be looked at ([`Routing::look_at`]), because it has said that it only reads.
     pub(crate) fn promises(&self) -> bool {
-        self.promises && !self.may_have_written
+        self.promise != Promise::None
     }
 
-    /// The client may write in a transaction of which it had said that it only reads.
-    pub(crate) fn writes_after_all(&mut self) {
-        self.may_have_written = true;
+    /// Looks at what the client sends to the primary: `texts` passes each text in it to a function until that returns true, and returns
+    /// whether it has, or could not read all. `is_outside` says that the server is outside of transactions and owes nothing.
+    ///
+    /// What the client has said is true of its transaction alone: what comes behind that, in a loan that goes on or in the same request,
+    /// counts as a write, and so does what may turn the transaction into one that writes.
+    pub(crate) fn look_at(&mut self, is_outside: bool, texts: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> bool) {
+        let mut may_have_ended = match self.promise {
+            Promise::None => return,
+            Promise::Fresh => false,
+            Promise::Kept { may_have_ended } => may_have_ended || is_outside,
+        };
+        let writes = texts(&mut |text| {
+            let is_behind = may_have_ended;
+            may_have_ended |= may_end_transaction(text);
+            is_behind || may_write_after_all(text)
+        });
+        self.promise = if writes { Promise::None } else { Promise::Kept { may_have_ended } };
+        self.may_have_written |= writes;
     }
 
     /// The request goes to the primary.
@@ -139,11 +165,23 @@ impl Routing {
     }
 }
 
-/// Whether a text may turn a transaction that only reads into one that writes, which PostgreSQL allows in front of its first query:
-/// `SET TRANSACTION READ WRITE`, `SET transaction_read_only = off`.
-pub(crate) fn may_write_after_all(text: &[u8]) -> bool {
-    let has = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    has(b"write") || has(b"read_only")
+/// Whether a text may turn a transaction that only reads into one that writes, which PostgreSQL allows in front of its first query
+/// (`SET TRANSACTION READ WRITE`, `SET transaction_read_only = off`), or goes on behind its end.
+fn may_write_after_all(text: &[u8]) -> bool {
+    let goes_on = || {
+        let rest = text.iter().position(|byte| *byte == b';').map_or(&[][..], |at| &text[at + 1..]);
+        rest.iter().any(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b';' | 0))
+    };
+    has(text, b"write") || has(text, b"read_only") || may_end_transaction(text) && goes_on()
+}
+
+/// Whether a text may end a transaction.
+fn may_end_transaction(text: &[u8]) -> bool {
+    [&b"commit"[..], b"rollback", b"abort", b"end", b"prepare"].iter().any(|word| has(text, word))
+}
+
+fn has(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]
@@ -169,26 +207,53 @@ mod tests {
         assert!(routing.may_read(&replayed(10), MinLsn::None), "a read at the primary writes nothing");
     }
 
-    #[test]
-    fn who_writes_after_all_reads_that_as_well() {
+    /// A client that has said that it only reads sends these requests to the primary, each with the state of its server. Returns
+    /// whether its next read waits for what it may have written.
+    fn waits_after(requests: &[(bool, &[&str])]) -> bool {
         let mut routing = Routing::new(Key::first(0), None);
         routing.stays(true);
-        assert!(routing.promises());
-        routing.asks(Time(10));
-        assert!(!routing.promises() && routing.may_read(&replayed(9), MinLsn::None), "it has kept its promise");
-        routing.stays(true);
-        routing.writes_after_all();
-        assert!(!routing.promises());
+        for (is_outside, texts) in requests {
+            routing.look_at(*is_outside, |is| texts.iter().any(|text| is(text.as_bytes())));
+        }
         routing.asks(Time(20));
-        assert!(!routing.may_read(&replayed(19), MinLsn::None) && routing.may_read(&replayed(20), MinLsn::None));
-        for text in
-            ["set transaction READ WRITE", "set local transaction_read_only to off", "reset Transaction_Read_Only"]
-        {
-            assert!(may_write_after_all(text.as_bytes()), "{text}");
+        assert!(!routing.promises() && routing.may_read(&replayed(20), MinLsn::None));
+        !routing.may_read(&replayed(19), MinLsn::None)
+    }
+
+    #[test]
+    fn who_writes_after_all_reads_that_as_well() {
+        let begin: (bool, &[&str]) = (true, &["begin read only"]);
+        for requests in [
+            &[begin][..],
+            &[begin, (false, &["select 1"]), (false, &["commit"])],
+            &[begin, (false, &["set transaction isolation level serializable"]), (false, &["rollback; "])],
+            &[(true, &["begin read only; select 1; select 2"]), (false, &["commit"])],
+            &[(true, &["begin read only", "select 1", "commit"])],
+        ] {
+            assert!(!waits_after(requests), "{requests:?} keeps to it");
         }
-        for text in ["set transaction isolation level serializable", "select 1", "begin read only", ""] {
-            assert!(!may_write_after_all(text.as_bytes()), "{text}");
+        for requests in [
+            &[begin, (false, &["set transaction READ WRITE"]), (false, &["commit"])][..],
+            &[begin, (false, &["set local transaction_read_only to off"])],
+            &[begin, (false, &["reset Transaction_Read_Only"])],
+            &[begin, (false, &["commit; insert into t values (1)"])],
+            &[(true, &["begin read only; commit; insert into t values (1)"])],
+            &[begin, (false, &["Rollback", "update t set a = 1"])],
+            &[begin, (false, &["commit"]), (false, &["update t set a = 1"])],
+            &[(true, &["select pg_advisory_lock(1)"]), (true, &["insert into t values (1)"])],
+        ] {
+            assert!(waits_after(requests), "{requests:?} may have written");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_may_have_written() {
+        let mut routing = Routing::new(Key::first(0), None);
+        routing.stays(true);
+        routing.look_at(false, |_| true);
+        assert!(!routing.promises(), "there is nothing left to look at");
+        routing.asks(Time(20));
+        assert!(!routing.may_read(&replayed(19), MinLsn::None));
     }
 
     #[test]

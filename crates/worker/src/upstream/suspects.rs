@@ -73,11 +73,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What is known of the hosts of a database. At the primary no server of a database for standbys can be.
+    /// What is known of the hosts of a database. Only at a standby servers of a database for standbys can be, and in all likelihood those of
+    /// one that only reads.
     fn terms_of_readers(&self, entry: &Database) -> Vec<HostTerms> {
         let mut terms = self.wishes_for_hosts(entry);
         let gate = entry.cluster.as_ref().and_then(|cluster| self.hands.active.standing.gate(cluster));
-        if let (SessionAttrs::Standby, Some(Gate::Only(name))) = (entry.target_session_attrs, gate)
+        if let (SessionAttrs::Standby | SessionAttrs::ReadOnly, Some(Gate::Only(name))) =
+            (entry.target_session_attrs, gate)
             && let Some(primary) = entry.place_of(|host, port| *host.at(port) == **name)
         {
             terms[primary].is_left = true;

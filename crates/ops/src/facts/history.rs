@@ -218,7 +218,7 @@ pub(super) fn arrivals(pools: &[PoolDemand]) -> Option<String> {
 /// The pools that both ends of a history have histograms of, if there are any and the pooler was not restarted.
 fn spread_pools(readings: &[Reading], seconds: f64) -> Option<Vec<PoolDemand>> {
     let (before, after) = (&readings.first()?.spreads, &readings.last()?.spreads);
-    if after.is_empty() {
+    if after.is_empty() || readings.windows(2).any(|pair| has_restarted(&pair[0], &pair[1])) {
         return None;
     }
     let mut pools = Vec::new();
@@ -226,9 +226,6 @@ fn spread_pools(readings: &[Reading], seconds: f64) -> Option<Vec<PoolDemand>> {
         let key = (database.clone(), user.clone());
         let earlier = before.get(&key).copied().unwrap_or_default();
         let count = now.transactions - earlier.transactions;
-        if count < 0.0 {
-            return None;
-        }
         if count < 1.0 {
             continue;
         }
@@ -241,6 +238,16 @@ fn spread_pools(readings: &[Reading], seconds: f64) -> Option<Vec<PoolDemand>> {
         pools.push(PoolDemand { wait_p99, ..pool(database, user, count, seconds, hold, &seen) });
     }
     Some(pools)
+}
+
+/// Whether a counter of two successive readings has fallen. One that has grown again beyond what it was shows no restart.
+fn has_restarted(before: &Reading, after: &Reading) -> bool {
+    let mut of_databases = after.stats.iter().filter_map(|(name, now)| Some((before.stats.get(name)?, now)));
+    let mut of_pools = after.spreads.iter().filter_map(|(name, now)| Some((before.spreads.get(name)?, now)));
+    of_databases.any(|(before, now)| now.0 < before.0 || now.1 < before.1)
+        || of_pools.any(|(before, now)| {
+            now.transactions < before.transactions || now.time < before.time || now.waited < before.waited
+        })
 }
 
 /// The pools of a console that knows sums of databases only.
@@ -392,10 +399,14 @@ mod tests {
         assert_eq!((pool.user.as_str(), pool.loans, pool.peak, pool.wait_p99), ("a", 15_000, Some(3), Some(0.009)));
         assert!((pool.rate - 150.0).abs() < 1e-9 && (pool.hold.mean - 0.02).abs() < 1e-9, "{pool:?}");
         assert!(pool.hold.scv < 1e-9, "{pool:?}");
-        let restarted = parse_history(&(at(100, 1000) + &at(200, 500))).expect("a history");
-        let loans: Vec<u64> =
-            demand_of_history(&restarted, "x").expect("a demand").pools.iter().map(|pool| pool.loans).collect();
-        assert_eq!(loans, [500], "by what SHOW STATS says");
+        // The second has grown beyond what it was before.
+        for (counts, expected) in [(&[1000, 500][..], 500), (&[1000, 10, 16_000], 16_000)] {
+            let text: String = counts.iter().zip(1..).map(|(count, number)| at(number * 100, *count)).collect();
+            let restarted = parse_history(&text).expect("a history");
+            let loans: Vec<u64> =
+                demand_of_history(&restarted, "x").expect("a demand").pools.iter().map(|pool| pool.loans).collect();
+            assert_eq!(loans, [expected], "by what SHOW STATS says");
+        }
     }
 
     #[test]

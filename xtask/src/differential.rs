@@ -21,6 +21,8 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let program = house.build_release()?;
     let mut command = house.cargo_command();
     let name = if options.steps.is_some() { "alike::as_many" } else { "differential::as_many" };
+    // With optimization, reading and comparing takes half of the time, which a long run notices.
+    command.args(["--config", "profile.test.package.tests.opt-level=1"]);
     command.args(["test", "--package", "tests", "--test", "real", "--", name]).env("TRUNKLINE_BIN", program);
     command.env("TRUNKLINE_DIFFERENTIAL_PROGRAMS", options.programs.to_string());
     match (options.steps, options.replay) {

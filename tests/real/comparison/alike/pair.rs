@@ -187,11 +187,14 @@ pub(crate) fn seen_alike(mut sides: [&mut Client; 2]) -> Result<(), String> {
         // A setting that was reset and whose name has a dot is empty, or was never there: HAS covers that.
         let is_compared =
             |row: &Vec<Option<String>>| sql == HAS || !row[0].as_ref().is_some_and(|name| name.contains('.'));
-        let [pooled, direct] = sides.each_mut().map(|client| {
-            let mut rows = client.answer_within(PATIENCE).rows;
-            rows.retain(is_compared);
-            rows
+        let [(pooled, error), (direct, _)] = sides.each_mut().map(|client| {
+            let mut answer = client.answer_within(PATIENCE);
+            answer.rows.retain(is_compared);
+            (answer.rows, answer.errors.pop())
         });
+        if let Some(error) = error {
+            return Err(format!("is told {} {} when it asks what it has", error.code, error.text));
+        }
         if let Some(at) = (0..pooled.len().max(direct.len())).find(|&at| pooled.get(at) != direct.get(at)) {
             return Err(format!("has {:?}, and {:?} directly", pooled.get(at), direct.get(at)));
         }

@@ -158,7 +158,8 @@ impl Cluster {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         let members = self.members.iter().filter(|member| member.under_way.is_none()).map(|member| member.due);
-        let lease = self.lease_ends().filter(|_| matches!(self.gate, Gate::Only(_)) && self.terms.is_fencing);
+        let may_write = matches!(self.gate, Gate::Only(_)) || self.gate == Gate::Held && self.is_following();
+        let lease = self.lease_ends().filter(|_| may_write && self.terms.is_fencing);
         let switchover = self.switchover.as_ref().map(Switchover::deadline);
         let others = self
             .agents
@@ -174,7 +175,8 @@ impl Cluster {
     /// What the cluster does now.
     #[must_use]
     pub fn state(&self, now: Time) -> State {
-        if let Some(switchover) = self.switchover.as_ref().filter(|switchover| switchover.held().is_some()) {
+        let held = self.switchover.as_ref().filter(|switchover| switchover.held().is_some());
+        if let Some(switchover) = held.filter(|_| self.gate != Gate::Fenced) {
             return if switchover.is_draining() { State::Draining } else { State::Hold };
         }
         match (self.gate == Gate::Fenced, self.without_since) {
@@ -524,8 +526,9 @@ impl Cluster {
         let is_held = self.switchover.as_ref().is_some_and(|switchover| switchover.held().is_some());
         let danger = self.danger(now);
         let gate = match self.primary() {
+            // What is still open at the primary must not go on there, whoever else is held.
+            _ if danger.is_some() && (!is_held || self.is_following()) => Gate::Fenced,
             _ if is_held => Gate::Held,
-            _ if danger.is_some() => Gate::Fenced,
             Some(name) => Gate::Only(Arc::clone(name)),
             None => Gate::Any,
         };
@@ -537,7 +540,7 @@ impl Cluster {
         if gate == Gate::Fenced {
             tell(out, true, format!("writes are stopped: {}", danger.unwrap_or_default()));
             self.hurry(now);
-        } else if was_fenced {
+        } else if was_fenced && gate != Gate::Held {
             tell(out, false, "writes go on".to_owned());
         }
         out.push(Command::Gate(gate));

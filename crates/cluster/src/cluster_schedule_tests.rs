@@ -125,11 +125,54 @@ fn the_time_that_clients_are_held_for_is_bounded_also_without_a_primary() {
     play.answers[0] = refused();
     play.leads("", 1);
     play.passes(29_000);
-    assert_eq!((play.said(), play.cluster.gate()), (vec![], &Gate::Held));
+    assert_eq!(play.said(), [LEASE_OVER, "Gate(Fenced)"], "the lock of the former primary has run out");
     play.passes(2_000);
     let failed = "failed: hold_timeout is over, it waited for the end of open transactions";
     assert!(play.said().contains(&failed.to_owned()));
-    assert_eq!(play.cluster.gate(), &Gate::Fenced, "the lock of the former primary has run out");
+    assert_eq!(play.cluster.gate(), &Gate::Fenced);
+}
+
+const LEASE_OVER: &str =
+    "writes are stopped: Patroni on the primary a:5432 has not confirmed its leader lock, which may have run out";
+
+#[test]
+fn what_is_open_while_clients_are_held_ends_with_the_lease() {
+    // Transactions are open at `a`, so that nothing is drained, and its agent hangs.
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 8_000);
+    play.passes(1_000);
+    play.views[0] = Err("timeout".into());
+    let since = play.now;
+    held_before(&mut play);
+    play.said.clear();
+    while play.cluster.gate() == &Gate::Held {
+        play.passes(100);
+        assert!(play.now.since(since) < Duration::from_secs(15), "the lease is over");
+    }
+    assert_eq!((play.said(), play.state()), (vec![LEASE_OVER.to_owned(), "Gate(Fenced)".to_owned()], State::Fenced));
+    // It answers once more: clients are held as before, until the new primary is there.
+    play.leads("a", 1);
+    play.passes(300);
+    assert_eq!(play.said(), ["Gate(Held)"]);
+    (play.planned, play.answers[1]) = (None, primary(2, 600));
+    play.leads("b", 2);
+    play.passes(400);
+    assert_eq!(play.cluster.gate(), &Gate::Only("b:5432".into()));
+}
+
+#[test]
+fn what_is_open_while_clients_are_held_ends_when_agents_name_another_leader() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 3_000);
+    held_before(&mut play);
+    play.said.clear();
+    play.leads("b", 2);
+    play.passes(400);
+    assert_eq!(play.said(), ["writes are stopped: Patroni names another leader, b:5432", "Gate(Fenced)"]);
+    play.answers[1] = primary(2, 600);
+    play.passes(200);
+    assert!(play.said().contains(&"writes go on".to_owned()));
+    assert_eq!(play.cluster.gate(), &Gate::Only("b:5432".into()));
 }
 
 #[test]

@@ -177,6 +177,11 @@ impl Cluster {
         is_called_off
     }
 
+    /// Whether clients are held for a switchover that the agents carry out at a time of their own.
+    pub(crate) fn is_following(&self) -> bool {
+        self.switchover.as_ref().is_some_and(Switchover::is_followed)
+    }
+
     /// When the time comes to do something for it.
     pub(crate) fn schedule_deadline(&self) -> Option<Time> {
         let schedule = self.schedule.as_ref().filter(|_| self.without_since.is_none())?;

@@ -50,6 +50,8 @@ pub struct Cluster {
     pub(crate) left_replicas: BTreeSet<usize>,
     /// Members of which a check is late.
     pub(crate) suspects: BTreeSet<usize>,
+    /// Whether that was told.
+    pub(crate) are_suspects_told: bool,
     pub(crate) positions: Positions,
     pub(crate) has_told_stranger: bool,
     pub(crate) has_told_no_lease: bool,
@@ -84,6 +86,7 @@ impl Cluster {
             told_silent: BTreeSet::new(),
             left_replicas: BTreeSet::new(),
             suspects: BTreeSet::new(),
+            are_suspects_told: true,
             positions: Positions::default(),
             has_told_stranger: false,
             has_told_no_lease: false,

@@ -122,6 +122,29 @@ fn the_others_are_asked_at_once_whether_they_answer() {
     assert_eq!(play.suspects, [2]);
 }
 
+/// The machine of these members takes the place of the one that plays.
+fn succeed<const N: usize>(play: &mut Play, names: [&str; N]) {
+    let places = names.map(|name| Arc::from(format!("{name}:5432"))).to_vec();
+    let mut next = Cluster::new(play.now, TERMS, places, Vec::new());
+    next.succeed(play.now, &play.cluster);
+    play.cluster = next;
+}
+
+#[test]
+fn a_suspect_host_that_has_left_is_not_suspect_when_it_comes_back() {
+    let mut play = Play::steady(false);
+    late(&mut play);
+    play.passes(400);
+    assert_eq!(play.suspects, [2]);
+    succeed(&mut play, ["a", "b"]);
+    play.happens(Event::Tick);
+    assert!(play.suspects.is_empty(), "the workers know of it by its name");
+    play.unanswered.clear();
+    succeed(&mut play, ["a", "b", "c"]);
+    play.passes(5_000);
+    assert!(play.suspects.is_empty() && play.said().len() == 1);
+}
+
 #[test]
 fn another_machine_clears_a_suspicion_that_it_does_not_share() {
     let mut play = Play::steady(false);

@@ -83,7 +83,8 @@ impl Cluster {
         self.told_denied = carried(&former.told_denied);
         self.told_silent = carried(&former.told_silent);
         self.left_replicas = carried(&former.left_replicas);
-        self.suspects = carried(&former.suspects);
+        // One that has gone may have been told.
+        (self.suspects, self.are_suspects_told) = (carried(&former.suspects), false);
         (self.has_told_stranger, self.has_told_no_lease) = (former.has_told_stranger, former.has_told_no_lease);
         self.agents.succeed(&former.agents);
         (self.schedule, self.schedule_held) = (former.schedule.clone(), former.schedule_held);

@@ -70,7 +70,7 @@ impl Cluster {
                 self.members.iter_mut().for_each(|member| member.due = member.due.min(now));
             }
         }
-        if suspects == self.suspects {
+        if suspects == self.suspects && self.are_suspects_told {
             return;
         }
         let mut news = Vec::new();
@@ -90,7 +90,7 @@ impl Cluster {
         }
         out.extend(news.into_iter().map(|text| Command::Tell(News { is_warning: false, text })));
         out.push(Command::Suspects(suspects.iter().copied().collect()));
-        self.suspects = suspects;
+        (self.suspects, self.are_suspects_told) = (suspects, true);
     }
 
     /// Whether it would be the host that is late, and not the pooler: another one has answered meanwhile.

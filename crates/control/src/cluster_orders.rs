@@ -326,6 +326,30 @@ mod tests {
     }
 
     #[test]
+    fn a_suspect_host_that_a_reload_takes_out_of_the_list_is_not_suspect_any_more() {
+        let three = CLUSTER.replace("hosts=a,b", "hosts=a,b,c");
+        let mut test = TestControl::new("left", 1, &three);
+        answer_checks(&mut test);
+        // `c` does not answer any more.
+        for _ in 0..20 {
+            test.now.time = test.now.time + Duration::from_millis(100);
+            test.happens(crate::Event::Tick);
+            while let Some(task) = test.control.next_cluster_task() {
+                if let Command::Check(member @ (0 | 1)) = task.command {
+                    let event = Event::Checked { member, outcome: report(member == 1, 1) };
+                    test.happens(crate::Event::Cluster { id: task.id, event });
+                }
+            }
+        }
+        let is_suspect = |test: &TestControl| test.control.hands.active.standing.is_suspect("main", "c:5432");
+        assert!(is_suspect(&test));
+        test.rewrite("ini", &three, CLUSTER);
+        test.happens(crate::Event::Signal(crate::Signal::Hangup));
+        answer_checks(&mut test);
+        assert!(!is_suspect(&test));
+    }
+
+    #[test]
     fn which_cluster_is_meant_has_to_be_clear() {
         let mut test = TestControl::new("which", 1, "");
         test.says("SWITCHOVER");

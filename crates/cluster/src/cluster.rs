@@ -48,7 +48,7 @@ pub struct Cluster {
     pub(crate) told_silent: BTreeSet<usize>,
     /// Replicas that do not answer, which have been left.
     pub(crate) left_replicas: BTreeSet<usize>,
-    /// Members of which a check is late.
+    /// Members that are suspect.
     pub(crate) suspects: BTreeSet<usize>,
     /// Whether that was told.
     pub(crate) are_suspects_told: bool,

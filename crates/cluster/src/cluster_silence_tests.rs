@@ -146,16 +146,95 @@ fn a_suspect_host_that_has_left_is_not_suspect_when_it_comes_back() {
 }
 
 #[test]
-fn another_machine_clears_a_suspicion_that_it_does_not_share() {
+fn another_machine_goes_on_with_a_suspicion_until_the_host_answers() {
     let mut play = Play::steady(false);
     late(&mut play);
     play.passes(400);
     assert_eq!(play.suspects, [2]);
-    let places = ["a", "c"].map(|name| Arc::from(format!("{name}:5432"))).to_vec();
-    let mut next = Cluster::new(play.now, TERMS, places, Vec::new());
-    next.succeed(play.now, &play.cluster);
-    assert!(next.is_suspect(1));
-    let mut out = Vec::new();
-    next.handle(play.now, Event::Tick, &mut out);
-    assert!(out.contains(&Command::Suspects(vec![])), "{out:?}");
+    succeed(&mut play, ["a", "c"]);
+    play.unanswered = vec![1];
+    play.passes(5_000);
+    assert_eq!(play.suspects, [1]);
+    play.answers[1] = replica(1, 500);
+    play.happens(Event::Checked { member: 1, outcome: replica(1, 500) });
+    assert!(play.suspects.is_empty());
+}
+
+/// The checks of the member `c` end with this after so long, until the time is over.
+fn ends_after(play: &mut Play, outcome: &Checked, millis: u64, over: Duration) {
+    let end = play.now + over;
+    play.unanswered = vec![2];
+    while play.now < end {
+        while play.cluster.members[2].under_way.is_none() {
+            play.passes(10);
+        }
+        play.passes(millis);
+        play.happens(Event::Checked { member: 2, outcome: outcome.clone() });
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_host_that_refuses_slowly_is_told_once() {
+    for outcome in [refused(), Checked::Refused("too many clients".into()), Checked::Silent] {
+        let mut play = Play::steady(false);
+        ends_after(&mut play, &outcome, 400, MINUTE);
+        let told = |play: &mut Play| play.said().into_iter().filter(|line| !line.contains("nobody reads")).count();
+        // A host that was never up is not suspect.
+        assert!(told(&mut play) <= 2 && play.suspects == [2], "{outcome:?}");
+        ends_after(&mut play, &replica(1, 500), 400, MINUTE);
+        assert_eq!((play.said(), play.suspects.clone()), (vec![BACK.to_owned()], vec![]));
+    }
+    let mut play = Play::new(false);
+    ends_after(&mut play, &Checked::Denied("no password".into()), 400, MINUTE);
+    assert!(play.suspects.is_empty() && play.said().iter().all(|line| !line.contains("begins elsewhere")));
+}
+
+#[test]
+fn a_host_that_was_suspect_and_refuses_connections_then_has_not_answered() {
+    let mut play = Play::steady(false);
+    late(&mut play);
+    play.passes(400);
+    play.said.clear();
+    play.unanswered.clear();
+    play.answers[2] = refused();
+    play.happens(Event::Checked { member: 2, outcome: refused() });
+    play.passes(60_000);
+    assert_eq!((play.said(), play.suspects.clone()), (vec![], vec![2]), "workers would try it at once");
+    play.answers[2] = replica(1, 500);
+    play.passes(1_000);
+    assert_eq!((play.said(), play.suspects.clone()), (vec![BACK.to_owned()], vec![]));
+}
+
+#[test]
+fn a_host_that_answers_now_and_then_is_told_ever_more_rarely() {
+    let mut play = Play::steady(false);
+    for _ in 0..100 {
+        ends_after(&mut play, &Checked::Silent, 1_000, Duration::from_millis(2_100));
+        ends_after(&mut play, &replica(1, 500), 0, Duration::from_millis(2_500));
+    }
+    let said = play.said();
+    assert!(said.len() <= 12 && said.iter().any(|line| line == BACK), "{said:?}");
+    // Once it answers for a while, all is forgotten.
+    ends_after(&mut play, &replica(1, 500), 0, 3 * MINUTE);
+    assert!(play.suspects.is_empty());
+    play.said.clear();
+    late(&mut play);
+    play.passes(1_300);
+    play.happens(Event::Checked { member: 2, outcome: replica(1, 500) });
+    assert_eq!((play.said().len(), play.suspects.len()), (2, 0));
+}
+
+#[test]
+fn for_how_long_a_host_was_silent_is_not_how_slow_it_is() {
+    let mut play = Play::steady(false);
+    play.answers[2] = Checked::Silent;
+    play.passes(60_000);
+    play.answers[2] = replica(1, 500);
+    play.passes(180_000);
+    play.said.clear();
+    late(&mut play);
+    play.passes(310);
+    assert_eq!(play.suspects, [2]);
 }

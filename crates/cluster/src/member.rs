@@ -101,7 +101,7 @@ pub struct Member {
     /// How many checks in a row have had no answer, and since when.
     silences: u32,
     silent_since: Option<Time>,
-    /// How long its answers take.
+    /// How long its checks take.
     pub(crate) pace: Pace,
     /// When the next check is due, or when the present one began.
     pub(crate) due: Time,
@@ -141,9 +141,10 @@ impl Member {
         self.last_asked = Some(asked);
         self.is_down = matches!(outcome, Checked::Down(_));
         self.is_denied = matches!(outcome, Checked::Denied(_));
+        let took = (outcome != Checked::Silent).then(|| now.since(self.silent_since.unwrap_or(asked)));
+        self.pace.is_checked(now, took, matches!(outcome, Checked::Answered(_) | Checked::Denied(_)));
         match outcome {
             Checked::Answered(report) => {
-                self.pace.answers(now.since(self.silent_since.unwrap_or(asked)));
                 (self.report, self.asked, self.error) = (Some(report), Some(asked), None);
                 (self.silences, self.silent_since) = (0, None);
             }

@@ -486,7 +486,7 @@ impl Cluster {
             let is_source_down = demoted.is_some_and(|since| self.members[from].is_down_since(since));
             let answer = demoted.and_then(|since| self.members[from].report_since(since));
             let is_source_up = answer.is_some_and(|report| !report.in_recovery);
-            let sight = Sight { source, is_source_up, is_source_down, target, primary };
+            let sight = Sight { asked, source, is_source_up, is_source_down, target, primary };
             let Some(step) = next.take().or_else(|| switchover.look(now, sight)) else { return };
             let words = |word: &str| format!("switchover: {word}");
             match step {

@@ -102,8 +102,7 @@ fn a_switchover_that_does_not_begin_holds_clients_for_some_seconds_and_once_a_mi
     play.passes(9_000);
     assert_eq!((play.said(), play.cluster.gate()), (vec![], &Gate::Held));
     play.passes(2_000);
-    let failed = "failed: Patroni has not begun at its time, and the primary is the same";
-    assert!(play.said().contains(&failed.to_owned()));
+    assert!(play.said().contains(&NOT_DONE.to_owned()));
     assert_eq!(play.cluster.gate(), &Gate::Only("a:5432".into()));
     // Whatever it tells then.
     for _ in 0..4 {
@@ -114,6 +113,42 @@ fn a_switchover_that_does_not_begin_holds_clients_for_some_seconds_and_once_a_mi
     }
     planned_in(&mut play, 15_000);
     held_before(&mut play);
+}
+
+const NOT_DONE: &str = "failed: Patroni has not begun at its time, and the primary is the same";
+
+#[test]
+fn a_switchover_that_has_not_begun_is_over_once_the_same_primary_has_answered_since() {
+    for is_refused in [true, false] {
+        let mut play = Play::steady(true);
+        planned_in(&mut play, 3_000);
+        held_before(&mut play);
+        play.passes(8_000);
+        let due = play.planned.as_ref().expect("a plan").0;
+        assert_eq!((play.state(), play.cluster.waits_for()), (State::Hold, Some("Patroni's switchover")));
+        while play.now < due + Duration::from_millis(9_500) {
+            play.passes(10);
+        }
+        play.said.clear();
+        // When ten seconds are over, it is not proved, or has not answered since.
+        if is_refused {
+            play.answers[0] = refused();
+        } else {
+            play.unanswered = vec![0];
+        }
+        play.passes(700);
+        assert_eq!(play.cluster.gate(), &Gate::Held);
+        if !is_refused {
+            play.happens(Event::Checked { member: 0, outcome: primary(1, 500) });
+            assert_eq!(play.cluster.gate(), &Gate::Held, "it may have been shut down after that question");
+            play.unanswered.clear();
+            play.happens(Event::Checked { member: 0, outcome: primary(1, 500) });
+        }
+        play.answers[0] = primary(1, 500);
+        play.passes(200);
+        assert!(play.said().contains(&NOT_DONE.to_owned()), "{is_refused}");
+        assert_eq!(play.cluster.gate(), &Gate::Only("a:5432".into()));
+    }
 }
 
 #[test]
@@ -127,7 +162,7 @@ fn the_time_that_clients_are_held_for_is_bounded_also_without_a_primary() {
     play.passes(29_000);
     assert_eq!(play.said(), [LEASE_OVER, "Gate(Fenced)"], "the lock of the former primary has run out");
     play.passes(2_000);
-    let failed = "failed: hold_timeout is over, it waited for the end of open transactions";
+    let failed = "failed: hold_timeout is over, it waited for Patroni's switchover";
     assert!(play.said().contains(&failed.to_owned()));
     assert_eq!(play.cluster.gate(), &Gate::Fenced);
 }

@@ -2,7 +2,7 @@
 //! when it comes.
 //!
 //! Always true: clients are held for it only if an agent has told how far away it is by its own clock, so that clocks need not agree; no more
-//! than once in [`APART`], whatever agents tell; and for no longer than `hold_timeout`, or, while the primary goes on as before, than [`IN_VAIN`].
+//! than once in [`APART`], whatever agents tell; and for no longer than `hold_timeout`, or, if the primary goes on as before, than ten seconds.
 //! Not here: the course of that (`switchover`), reading what agents answer (`control::clusters`).
 
 use std::fmt;
@@ -131,8 +131,7 @@ impl Cluster {
                 Stage::Near => self.hurry(now),
                 Stage::Come if self.schedule_held.is_none_or(|held| now.since(held) >= APART) => {
                     self.schedule_held = Some(now);
-                    let (hold, until) = (self.terms.hold_timeout, due + IN_VAIN);
-                    self.switchover = Some(Switchover::follow(now, primary, hold, until));
+                    self.switchover = Some(Switchover::follow(now, primary, self.terms.hold_timeout, due));
                     let text = format!("Patroni switches over at {}", schedule_words(&self.schedule));
                     out.push(Command::Tell(News { is_warning: false, text }));
                     self.hurry(now);
@@ -210,8 +209,6 @@ const LEAD: Duration = Duration::from_millis(500);
 const CHECKPOINT_BEFORE: Duration = Duration::from_secs(30);
 /// For how long before it members and agents are asked often.
 const NEAR: Duration = Duration::from_secs(5);
-/// How long after it clients are held at most while the primary goes on: Patroni looks who is well, and writes a checkpoint, before it demotes.
-const IN_VAIN: Duration = Duration::from_secs(10);
 /// The least time between two such switchovers that clients are held for.
 const APART: Duration = Duration::from_secs(60);
 /// Answers of one clock differ by less.

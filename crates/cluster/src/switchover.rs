@@ -60,8 +60,12 @@ enum Step {
     CatchUp(Time, Option<u64>),
     /// The agents switch over, or the command demotes the primary.
     HandOver,
-    /// The agents switch over at their time.
+    /// Nothing is open any more, and the agents switch over at their time.
     Follow,
+    /// That has come; if they do not begin within [`BEGIN_MAX`], it is over.
+    Begin,
+    /// They have not begun until then. If the same primary answers a question that was put later, it is over.
+    Overdue(Time),
     /// The former primary was demoted at this time, and has to say so, or nothing any more.
     AwaitDown(Time),
     /// The target is promoted.
@@ -107,6 +111,8 @@ pub(crate) enum Outcome {
 /// What a switchover looks at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight<'r> {
+    /// When the former primary was asked for what it has answered last.
+    pub(crate) asked: Option<Time>,
     /// The answer of the former primary to a question that was put after clients were drained, and when it was put.
     pub(crate) source: Option<(Time, &'r Report)>,
     /// Whether the former primary has answered a question that was put after it was demoted, and accepts writes.
@@ -164,11 +170,11 @@ impl Switchover {
         Self { from, to, by, step, until, began: now, held, held_until, has_ended_loans, reached, notes }
     }
 
-    /// Holds clients for a switchover that the agents carry out now, until another member is the primary. If this one still is at
-    /// `until`, it is over.
-    pub(crate) fn follow(now: Time, from: usize, hold: Duration, until: Time) -> Self {
+    /// Holds clients for a switchover that the agents begin at a certain time, until another member is the primary, or until they prove
+    /// not to have begun.
+    pub(crate) fn follow(now: Time, from: usize, hold: Duration, at: Time) -> Self {
         let (held, held_until) = (Some(now), Some(now + hold));
-        Self { by: By::Schedule, step: Step::Drain, until, held, held_until, ..Self::begin(now, from, from, true) }
+        Self { by: By::Schedule, step: Step::Drain, until: at, held, held_until, ..Self::begin(now, from, from, true) }
     }
 
     /// Whether the agents carry it out at a time of their own.
@@ -225,7 +231,7 @@ impl Switchover {
             Step::EndLoans => "servers whose transactions were ended",
             Step::CatchUp(..) => "the target to replay the log",
             Step::HandOver if self.by == By::Command => "demote_command",
-            Step::HandOver | Step::Follow => "Patroni's switchover",
+            Step::HandOver | Step::Follow | Step::Begin | Step::Overdue(_) => "Patroni's switchover",
             Step::AwaitDown(_) => "the former primary to be down",
             Step::Promote => "the promotion of the target",
             Step::Verify => "the target to accept writes",
@@ -277,7 +283,7 @@ impl Switchover {
     /// What follows from the answers of the members and from the time.
     pub(crate) fn look(&mut self, now: Time, sight: Sight<'_>) -> Option<Move> {
         if self.is_followed() {
-            return self.look_at_schedule(now, sight.primary);
+            return self.look_at_schedule(now, &sight);
         }
         match sight.primary {
             Some(primary) if primary == self.to && self.is_handed_over() => {
@@ -336,22 +342,25 @@ impl Switchover {
     }
 
     /// The same, of a switchover that the agents carry out at a time of their own.
-    fn look_at_schedule(&mut self, now: Time, primary: Option<usize>) -> Option<Move> {
+    fn look_at_schedule(&mut self, now: Time, sight: &Sight<'_>) -> Option<Move> {
         let held_until = self.held_until.unwrap_or(now);
-        if let Some(primary) = primary.filter(|primary| *primary != self.from) {
+        if let Some(primary) = sight.primary.filter(|primary| *primary != self.from) {
             self.to = primary;
             return Some(Move::Over(Ok(self.summary(now))));
+        }
+        // From then on it is the agents that are waited for: they do not wait for open transactions.
+        if matches!(self.step, Step::Drain | Step::Follow) && self.until <= now {
+            self.enter(Step::Begin, self.until + BEGIN_MAX);
+        }
+        if self.step == Step::Begin && self.until <= now {
+            self.enter(Step::Overdue(self.until), held_until);
         }
         if held_until <= now {
             return Some(Move::Over(Err(format!("hold_timeout is over, it waited for {}", self.words()))));
         }
-        if self.until <= now {
-            if primary.is_some() {
-                return Some(Move::Over(Err(NOT_DONE.to_owned())));
-            }
-            self.until = held_until;
-        }
-        None
+        let Step::Overdue(since) = self.step else { return None };
+        let is_proved = sight.primary.is_some() && sight.asked.is_some_and(|asked| asked > since);
+        is_proved.then(|| Move::Over(Err(NOT_DONE.to_owned())))
     }
 
     /// Whether what the target has replayed was written by the former primary, and not by another one whose history has ended: then the
@@ -386,6 +395,8 @@ const OTHER_HISTORY: &str =
     "the target has replayed what the primary has never written: rebuild it, by pg_rewind or anew";
 const NOT_DONE: &str = "Patroni has not begun at its time, and the primary is the same";
 const IN_VAIN: &str = "demote_command has ended without an error, and the former primary still accepts writes";
+/// How long after their time agents have to have begun: Patroni looks who is well, and writes a checkpoint, before it demotes.
+const BEGIN_MAX: Duration = Duration::from_secs(10);
 /// A checkpoint may take long on a busy primary; nobody waits for it.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(300);
 /// Nothing is written meanwhile but by clients that do not come through us.

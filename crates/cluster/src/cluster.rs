@@ -61,6 +61,8 @@ pub struct Cluster {
     /// The switchover that agents will carry out at a certain time, and when clients were held for such a one last.
     pub(crate) schedule: Option<Schedule>,
     pub(crate) schedule_held: Option<Time>,
+    /// How many checkpoints were ordered.
+    pub(crate) checkpoints: u64,
     /// The replication slots of the primary as it has told them last, and when it is asked for them next.
     slots: Vec<SlotLag>,
     slots_due: Time,
@@ -94,6 +96,7 @@ impl Cluster {
             roster: None,
             schedule: None,
             schedule_held: None,
+            checkpoints: 0,
             slots: Vec::new(),
             slots_due: now,
         }
@@ -134,7 +137,7 @@ impl Cluster {
                 None
             }
             Event::Cancel => Some(Outcome::Canceled),
-            Event::Checkpointed(written) => Some(Outcome::Checkpointed(written)),
+            Event::Checkpointed { number, written } => Some(Outcome::Checkpointed(number, written)),
             Event::Drained => Some(Outcome::Drained),
             Event::HandedOver(done) => Some(Outcome::HandedOver(done)),
             Event::Promoted(done) => Some(Outcome::Promoted(done)),
@@ -458,10 +461,10 @@ impl Cluster {
     fn begin_switchover(&mut self, now: Time, to: Option<&str>, out: &mut Vec<Command>) {
         match self.plan(to) {
             Ok((from, to)) => {
-                self.switchover = Some(Switchover::begin(now, from, to, self.agents.are_there()));
                 let (source, target) = (self.members[from].name(), self.members[to].name());
                 tell(out, false, format!("switchover from {source} to {target}: waiting for a checkpoint"));
-                out.push(Command::Checkpoint(from));
+                let checkpoint = self.order_checkpoint(from, out);
+                self.switchover = Some(Switchover::begin(now, from, to, self.agents.are_there(), checkpoint));
                 self.hurry(now);
             }
             Err(why) => out.push(Command::SwitchedOver(Err(why))),

@@ -49,7 +49,7 @@ fn clients_are_held_shortly_before_and_until_another_member_is_the_primary() {
     assert!(play.said().is_empty());
     play.passes(2_500);
     assert_eq!(play.said(), ["Checkpoint(0)"]);
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     // The clock of the agent shows full seconds, and is asked four times in one.
     let before = held_before(&mut play);
     assert!((500..=800).contains(&before.as_millis()), "{before:?}");
@@ -208,6 +208,32 @@ fn what_is_open_while_clients_are_held_ends_when_agents_name_another_leader() {
     play.passes(200);
     assert!(play.said().contains(&"writes go on".to_owned()));
     assert_eq!(play.cluster.gate(), &Gate::Only("b:5432".into()));
+}
+
+#[test]
+fn a_checkpoint_that_was_ordered_for_something_else_begins_no_switchover() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 20_000);
+    play.passes(1_000);
+    let of_schedule = Event::Checkpointed { number: play.checkpoint, written: Ok(()) };
+    for of_other in [false, true] {
+        play.happens(Event::Switchover(None));
+        play.said.clear();
+        let own = Event::Checkpointed { number: play.checkpoint, written: Ok(()) };
+        play.happens(of_schedule.clone());
+        assert_eq!((play.said(), play.cluster.gate()), (vec![], &Gate::Only("a:5432".into())));
+        if of_other {
+            play.happens(own);
+            assert_eq!(play.cluster.gate(), &Gate::Held);
+            break;
+        }
+        // Nor one of a switchover that was given up.
+        play.happens(Event::Cancel);
+        play.happens(Event::Switchover(None));
+        play.happens(own);
+        assert_eq!(play.cluster.waits_for(), Some("a checkpoint of the primary"));
+        play.happens(Event::Cancel);
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ struct Play {
     unanswered: Vec<usize>,
     /// The members that are suspect.
     suspects: Vec<usize>,
+    /// The checkpoint that was ordered last.
+    checkpoint: u64,
 }
 
 const TERMS: Terms = Terms {
@@ -92,6 +94,7 @@ impl Play {
             checks: 0,
             unanswered: Vec::new(),
             suspects: Vec::new(),
+            checkpoint: 0,
         }
     }
 
@@ -144,6 +147,10 @@ impl Play {
                         let slots = Some(self.slots.clone());
                         events.push_back(Event::SlotsTold { member, slots });
                     }
+                    Command::Checkpoint { member, number } => {
+                        self.checkpoint = number;
+                        self.said.push(format!("Checkpoint({member})"));
+                    }
                     Command::Tell(news) => self.said.push(news.text),
                     Command::SwitchedOver(Err(why)) => self.said.push(format!("failed: {why}")),
                     Command::SwitchedOver(Ok(summary)) => self.said.push(format!("done: {summary}")),
@@ -151,6 +158,11 @@ impl Play {
                 }
             }
         }
+    }
+
+    /// The checkpoint that was ordered last has this outcome.
+    fn checkpointed(&mut self, written: Result<(), Arc<str>>) {
+        self.happens(Event::Checkpointed { number: self.checkpoint, written });
     }
 
     /// Lets time pass, with a tick at each deadline.
@@ -466,7 +478,7 @@ fn a_machine_takes_over_what_the_one_before_has_found_out() {
 fn a_demotion_that_takes_long_is_followed_by_the_promotion_whoever_gives_up() {
     let mut play = Play::steady(false);
     play.happens(Event::Switchover(None));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.happens(Event::Drained);
     play.passes(200);
     play.said.clear();
@@ -490,7 +502,7 @@ fn a_target_of_another_history_is_not_promoted() {
     play.answers[1] = replica(1, 700);
     play.passes(2_000);
     play.happens(Event::Switchover(Some("b:5432".into())));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.answers[0] = primary(1, 600);
     play.said.clear();
     play.happens(Event::Drained);
@@ -505,7 +517,7 @@ fn a_target_of_another_history_is_not_promoted() {
 fn a_command_that_demotes_nobody_gives_clients_back() {
     let mut play = Play::steady(false);
     play.happens(Event::Switchover(None));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.happens(Event::Drained);
     play.passes(200);
     play.happens(Event::HandedOver(Ok(())));
@@ -523,7 +535,7 @@ fn a_command_that_demotes_nobody_gives_clients_back() {
 fn another_primary_ends_a_switchover_and_nothing_is_demoted() {
     let mut play = Play::steady(false);
     play.happens(Event::Switchover(Some("b:5432".into())));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.answers = [replica(1, 500), replica(1, 520), primary(2, 510)];
     play.passes(500);
     play.happens(Event::Drained);
@@ -539,7 +551,7 @@ fn a_lock_that_runs_out_while_clients_are_drained_ends_the_switchover() {
     let (hold_timeout, drain_timeout) = (Duration::from_secs(60), Duration::from_secs(50));
     play.cluster.set_terms(Terms { hold_timeout, drain_timeout, ..TERMS });
     play.happens(Event::Switchover(None));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.views = vec![Err("timeout".into()), Err("timeout".into()), Err("timeout".into())];
     play.passes(16_000);
     assert_eq!((play.state(), play.cluster.waits_for()), (State::Fenced, None));
@@ -592,7 +604,7 @@ fn a_switchover_with_agents_holds_clients_until_the_target_is_the_primary() {
     assert_eq!(play.said(), [begun, "Checkpoint(0)"]);
     assert_eq!(play.state(), State::Steady, "nobody is held during the checkpoint");
     play.passes(3_000);
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     let held = "switchover: holding new transactions, waiting for open ones";
     assert_eq!((play.said(), play.state()), ([held, "Gate(Held)", "Drain"].map(str::to_owned).into(), State::Draining));
     play.answers[0] = primary(1, 900);
@@ -623,7 +635,7 @@ fn another_agent_is_asked_to_switch_over_where_that_of_the_primary_is_silent() {
     play.passes(1_500);
     play.said();
     play.happens(Event::Switchover(None));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.happens(Event::Drained);
     play.answers[1] = replica(1, 500);
     play.passes(500);
@@ -637,7 +649,7 @@ fn another_agent_is_asked_to_switch_over_where_that_of_the_primary_is_silent() {
 fn without_agents_the_primary_is_demoted_before_the_target_is_promoted() {
     let mut play = Play::steady(false);
     play.happens(Event::Switchover(Some("c:5432".into())));
-    play.happens(Event::Checkpointed(Err("permission denied".into())));
+    play.checkpointed(Err("permission denied".into()));
     play.happens(Event::Drained);
     play.answers[2] = replica(1, 500);
     play.passes(200);
@@ -660,7 +672,7 @@ fn without_agents_the_primary_is_demoted_before_the_target_is_promoted() {
 fn transactions_that_stay_open_are_ended_and_the_switchover_goes_on() {
     let mut play = Play::steady(true);
     play.happens(Event::Switchover(None));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.passes(9_900);
     play.said.clear();
     play.passes(200);
@@ -675,7 +687,7 @@ fn transactions_that_stay_open_are_ended_and_the_switchover_goes_on() {
 fn whatever_fails_clients_go_on_at_the_primary() {
     let hold = |play: &mut Play| {
         play.happens(Event::Switchover(None));
-        play.happens(Event::Checkpointed(Ok(())));
+        play.checkpointed(Ok(()));
         play.said.clear();
     };
     let ends = |play: &mut Play, why: &str| {
@@ -798,7 +810,7 @@ fn who_takes_over_from_a_machine_knows_what_that_has_found_out() {
 fn a_step_that_is_done_is_looked_at_at_once() {
     let mut play = Play::steady(true);
     play.happens(Event::Switchover(Some("b:5432".into())));
-    play.happens(Event::Checkpointed(Ok(())));
+    play.checkpointed(Ok(()));
     play.passes(10);
     play.said.clear();
     play.happens(Event::Drained);

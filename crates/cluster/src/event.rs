@@ -61,7 +61,12 @@ pub enum Event {
     /// The operator has given up.
     Cancel,
     /// The primary has written a checkpoint, or why not.
-    Checkpointed(Result<(), Arc<str>>),
+    Checkpointed {
+        /// Which one.
+        number: u64,
+        /// The outcome.
+        written: Result<(), Arc<str>>,
+    },
     /// No client that was held has a server.
     Drained,
     /// The agents have switched over, or the primary has been demoted; or why not.
@@ -107,7 +112,12 @@ pub enum Command {
     /// Close the servers that are still lent.
     EndLoans,
     /// Write a checkpoint on a member; [`Event::Checkpointed`] must follow.
-    Checkpoint(usize),
+    Checkpoint {
+        /// The member.
+        member: usize,
+        /// Which one: several may be under way, for different switchovers.
+        number: u64,
+    },
     /// Have the agents switch over; [`Event::HandedOver`] must follow.
     AskSwitchover {
         /// The agent to be asked.

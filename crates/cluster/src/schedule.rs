@@ -127,7 +127,7 @@ impl Cluster {
             }
             match next {
                 // Later it would itself be what clients wait for.
-                Stage::Prepared if now + NEAR < due => out.push(Command::Checkpoint(primary)),
+                Stage::Prepared if now + NEAR < due => drop(self.order_checkpoint(primary, out)),
                 Stage::Near => self.hurry(now),
                 Stage::Come if self.schedule_held.is_none_or(|held| now.since(held) >= APART) => {
                     self.schedule_held = Some(now);

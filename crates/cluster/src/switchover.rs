@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use base::Time;
 
+use crate::cluster::Cluster;
+use crate::event::Command;
 use crate::member::Report;
 use crate::planted::has_caught_up;
 
@@ -22,6 +24,8 @@ pub(crate) struct Switchover {
     pub(crate) to: usize,
     by: By,
     step: Step,
+    /// The checkpoint that it begins with.
+    checkpoint: u64,
     /// When the present step has to be done.
     until: Time,
     began: Time,
@@ -96,8 +100,8 @@ pub(crate) enum Move {
 /// The outcome of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// The checkpoint is written, or why not.
-    Checkpointed(Result<(), Arc<str>>),
+    /// The checkpoint of this number is written, or why not.
+    Checkpointed(u64, Result<(), Arc<str>>),
     /// No server is lent.
     Drained,
     /// The agents have switched over, or why not.
@@ -161,20 +165,36 @@ pub(crate) struct Patience {
     pub(crate) drain: Duration,
 }
 
+impl Cluster {
+    /// Has a checkpoint written, and returns its number.
+    pub(crate) fn order_checkpoint(&mut self, member: usize, out: &mut Vec<Command>) -> u64 {
+        self.checkpoints += 1;
+        out.push(Command::Checkpoint { member, number: self.checkpoints });
+        self.checkpoints
+    }
+}
+
 impl Switchover {
-    /// Begins with the checkpoint.
-    pub(crate) fn begin(now: Time, from: usize, to: usize, has_agents: bool) -> Self {
+    /// Begins with the checkpoint of this number.
+    pub(crate) fn begin(now: Time, from: usize, to: usize, has_agents: bool, checkpoint: u64) -> Self {
         let by = if has_agents { By::Agents } else { By::Command };
         let (step, until) = (Step::Checkpoint, now + CHECKPOINT_MAX);
         let (held, held_until, has_ended_loans, reached, notes) = (None, None, false, None, Vec::new());
-        Self { from, to, by, step, until, began: now, held, held_until, has_ended_loans, reached, notes }
+        Self { from, to, by, step, checkpoint, until, began: now, held, held_until, has_ended_loans, reached, notes }
     }
 
     /// Holds clients for a switchover that the agents begin at a certain time, until another member is the primary, or until they prove
     /// not to have begun.
     pub(crate) fn follow(now: Time, from: usize, hold: Duration, at: Time) -> Self {
         let (held, held_until) = (Some(now), Some(now + hold));
-        Self { by: By::Schedule, step: Step::Drain, until: at, held, held_until, ..Self::begin(now, from, from, true) }
+        Self {
+            by: By::Schedule,
+            step: Step::Drain,
+            until: at,
+            held,
+            held_until,
+            ..Self::begin(now, from, from, true, 0)
+        }
     }
 
     /// Whether the agents carry it out at a time of their own.
@@ -244,7 +264,7 @@ impl Switchover {
         match (self.step, outcome) {
             (_, Outcome::Canceled) if self.must_finish() => None,
             (_, Outcome::Canceled) => Some(Move::Over(Err("canceled".to_owned()))),
-            (Step::Checkpoint, Outcome::Checkpointed(written)) => {
+            (Step::Checkpoint, Outcome::Checkpointed(number, written)) if number == self.checkpoint => {
                 if let Err(why) = written {
                     self.notes.push(format!("no checkpoint was written before ({why})"));
                 }

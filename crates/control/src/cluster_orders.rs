@@ -238,7 +238,7 @@ mod tests {
             let event = match task.command {
                 Command::Check(member) => Event::Checked { member, outcome: report(member == 1, 1) },
                 Command::AskSlots(member) => Event::SlotsTold { member, slots: None },
-                Command::Checkpoint(_) => Event::Checkpointed(Ok(())),
+                Command::Checkpoint { number, .. } => Event::Checkpointed { number, written: Ok(()) },
                 other => panic!("{other:?}"),
             };
             test.happens(crate::Event::Cluster { id: task.id, event });

@@ -234,7 +234,7 @@ impl Running {
                 | Command::AskAgent(_)
                 | Command::AskStore(_)
                 | Command::WatchStore { .. }
-                | Command::Checkpoint(_)
+                | Command::Checkpoint { .. }
                 | Command::AskSwitchover { .. }
                 | Command::Demote { .. }
                 | Command::Promote(_) => {

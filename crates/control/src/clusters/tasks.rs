@@ -98,7 +98,9 @@ impl Sessions {
                 let change = timeout(WATCH_MAX, gateway.change(revision)).await.unwrap_or(Ok(()));
                 Event::StoreChanged(change.map_err(Arc::from))
             }
-            Command::Checkpoint(member) => Event::Checkpointed(run(cluster, member, means, "CHECKPOINT").await),
+            Command::Checkpoint { member, number } => {
+                Event::Checkpointed { number, written: run(cluster, member, means, "CHECKPOINT").await }
+            }
             Command::AskSwitchover { agent, from, to } => {
                 let done =
                     match timeout(STEP_MAX, patroni::switch_over(cluster, agent, &self.authorities, from, to)).await {

@@ -50,10 +50,10 @@ impl World {
                 let (answer, after) = members.ask(agent);
                 (Outcome::AgentTold { agent, answer }, after.unwrap_or(back))
             }
-            Command::Checkpoint(member) => {
+            Command::Checkpoint { member, number } => {
                 let is_there = matches!(members.check(member).0, Checked::Answered(_));
-                let done = is_there.then_some(()).ok_or_else(|| Arc::from("no checkpoint"));
-                (Outcome::Checkpointed(done), back + members.dice.micros(0..=500_000))
+                let written = is_there.then_some(()).ok_or_else(|| Arc::from("no checkpoint"));
+                (Outcome::Checkpointed { number, written }, back + members.dice.micros(0..=500_000))
             }
             Command::AskSwitchover { agent, from, to } => self.ask_switchover(agent, &from, &to, back),
             Command::Demote { from, to } => self.demote(from, to, back),

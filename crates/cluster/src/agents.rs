@@ -75,6 +75,8 @@ struct Agent {
     scope: Option<Arc<str>>,
     /// The members as it has told them last, and when it was asked.
     view: Option<(Time, Vec<AgentMember>)>,
+    /// When that answer was there.
+    heard: Time,
     /// The switchover that it has told with them.
     planned: Option<PlannedSwitchover>,
     /// When it was asked for its last answer, and what that said of maintenance.
@@ -95,6 +97,7 @@ impl Agents {
             own: None,
             scope: None,
             view: None,
+            heard: now,
             planned: None,
             answered,
             confirmed,
@@ -130,7 +133,7 @@ impl Agents {
         for agent in &mut self.agents {
             if let Some(known) = former.agents.iter().find(|known| known.place == agent.place) {
                 (agent.own, agent.scope, agent.view) = (known.own.clone(), known.scope.clone(), known.view.clone());
-                agent.planned.clone_from(&known.planned);
+                (agent.planned, agent.heard) = (known.planned.clone(), known.heard);
                 (agent.answered, agent.confirmed) = (known.answered, known.confirmed);
                 self.scope = self.scope.take().or_else(|| former.scope.clone());
             }
@@ -214,7 +217,7 @@ impl Agents {
             agent.confirmed = Some(asked);
         }
         if !answer.members.is_empty() {
-            agent.view = Some((asked, answer.members));
+            (agent.view, agent.heard) = (Some((asked, answer.members)), now);
             agent.planned = answer.planned;
             agent.scope = answer.scope;
         }
@@ -265,7 +268,7 @@ impl Agents {
         let agent = &self.agents[self.best_beside(member)?];
         let (asked, members) = agent.view.as_ref().filter(|(asked, _)| now.since(*asked) <= lasts)?;
         let leads = members.iter().any(|other| other.is_leader && other.place == member);
-        Some(Told { asked: *asked, leads, planned: agent.planned.as_ref() })
+        Some(Told { asked: *asked, heard: agent.heard, leads, planned: agent.planned.as_ref() })
     }
 
     /// Whether automatic failover is off, as the agent has said that answered last.

@@ -13,11 +13,25 @@ fn planned_in(play: &mut Play, millis: u64) {
     play.planned = Some((play.now + Duration::from_millis(millis), planned));
 }
 
-/// What an agent tells whose clock shows full seconds.
-pub(super) fn told(at: Time, planned: &PlannedSwitchover, now: Time) -> PlannedSwitchover {
-    let clock = Time::from_secs(now.0 / 1_000_000);
-    let left = (at >= clock).then(|| at.since(clock).saturating_sub(Duration::from_secs(1)));
-    PlannedSwitchover { left, ..planned.clone() }
+impl Play {
+    /// What an agent tells now. Its clock shows full seconds.
+    pub(super) fn answer_of(&self, agent: usize) -> Event {
+        let clock = Time::from_secs(self.now.0 / 1_000_000);
+        let planned = self.planned.as_ref().map(|(at, planned)| {
+            let left = (*at >= clock).then(|| at.since(clock).saturating_sub(Duration::from_secs(1)));
+            PlannedSwitchover { left, ..planned.clone() }
+        });
+        let answer = self.views[agent].clone().map(|answer| AgentAnswer { planned, ..answer });
+        Event::AgentTold { agent, answer }
+    }
+
+    /// Lets time pass until it is so long before the switchover.
+    fn passes_until(&mut self, millis_before: u64) {
+        let at = self.planned.as_ref().expect("a plan").0;
+        while self.now + Duration::from_millis(millis_before) < at {
+            self.passes(10);
+        }
+    }
 }
 
 const TOLD: &str = "Patroni will switch over at 10:00:00+00:00 from node-a to node-b";
@@ -271,6 +285,21 @@ fn a_clock_that_is_set_counts_from_then_on() {
     assert_eq!(play.said(), ["failed: another switchover of the cluster is in progress"]);
     play.happens(Event::Cancel);
     assert!(play.said().contains(&"failed: canceled".to_owned()));
+}
+
+#[test]
+fn an_answer_that_is_late_says_nothing_else_than_one_that_is_not() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 20_000);
+    play.passes_until(4_000);
+    play.late_agents = Some(Vec::new());
+    play.passes_until(1_400);
+    for agent in play.late_agents.take().expect("they were asked") {
+        let answer = play.answer_of(agent);
+        play.happens(answer);
+    }
+    let before = held_before(&mut play);
+    assert!((500..=800).contains(&before.as_millis()), "{before:?}");
 }
 
 #[test]

@@ -26,6 +26,8 @@ struct Play {
     unanswered: Vec<usize>,
     /// The members that are suspect.
     suspects: Vec<usize>,
+    /// Agents that were asked, whose answers are late; `None` if they answer at once.
+    late_agents: Option<Vec<usize>>,
     /// The checkpoint that was ordered last.
     checkpoint: u64,
 }
@@ -94,6 +96,7 @@ impl Play {
             checks: 0,
             unanswered: Vec::new(),
             suspects: Vec::new(),
+            late_agents: None,
             checkpoint: 0,
         }
     }
@@ -128,14 +131,10 @@ impl Play {
                         let outcome = self.answers[member].clone();
                         events.push_back(Event::Checked { member, outcome });
                     }
-                    Command::AskAgent(agent) => {
-                        let mut answer = self.views[agent].clone();
-                        if let Ok(answer) = &mut answer {
-                            answer.planned =
-                                self.planned.as_ref().map(|(at, planned)| schedule_tests::told(*at, planned, self.now));
-                        }
-                        events.push_back(Event::AgentTold { agent, answer });
-                    }
+                    Command::AskAgent(agent) => match &mut self.late_agents {
+                        Some(asked) => asked.push(agent),
+                        None => events.push_back(self.answer_of(agent)),
+                    },
                     Command::Members(members) => {
                         let places: Vec<_> = members.into_iter().map(|member| member.place).collect();
                         self.said.push(format!("members {}", places.join(",")));

@@ -47,6 +47,8 @@ impl fmt::Display for PlannedSwitchover {
 pub(crate) struct Told<'a> {
     /// When it was asked.
     pub(crate) asked: Time,
+    /// When its answer was there.
+    pub(crate) heard: Time,
     /// Whether the member that is meant leads by the same answer.
     pub(crate) leads: bool,
     /// The switchover; `None`: there is none.
@@ -88,11 +90,12 @@ impl Stage {
 
 impl Schedule {
     /// An answer has told it again.
-    fn is_told(&mut self, asked: Time, left: Option<Duration>) {
-        let Some(due) = left.map(|left| asked + left) else { return };
-        // Each answer is exact to a second, and never too late. Another clock may say something else.
-        let has_moved = self.due.is_some_and(|known| known.since(due) > CLOCK_STEP);
-        self.due = if has_moved { Some(due) } else { self.due.max(Some(due)) };
+    fn is_told(&mut self, asked: Time, heard: Time, left: Option<Duration>) {
+        let Some(left) = left else { return };
+        // It was answered at some moment in between, by a clock that shows full seconds. What is later than that was told by another clock.
+        let (earliest, latest) = (asked + left, heard + left + CLOCK_SHOWS);
+        let known = self.due.filter(|known| *known <= latest);
+        self.due = known.max(Some(earliest));
     }
 }
 
@@ -155,7 +158,9 @@ impl Cluster {
         let is_called_off = !is_known && told.leads && held.is_some_and(|held| told.asked > held);
         let mut news = Vec::new();
         match (told.planned.cloned(), &mut self.schedule) {
-            (Some(planned), Some(known)) if is_known => known.is_told(told.asked, planned.left),
+            (Some(planned), Some(known)) if is_known => {
+                known.is_told(told.asked, told.heard, planned.left);
+            }
             (planned, known) => {
                 if let Some(known) = known.as_ref().filter(|known| known.stage != Stage::Come && told.leads) {
                     news.push(format!("Patroni will not switch over at {}", known.planned));
@@ -211,5 +216,5 @@ const CHECKPOINT_BEFORE: Duration = Duration::from_secs(30);
 const NEAR: Duration = Duration::from_secs(5);
 /// The least time between two such switchovers that clients are held for.
 const APART: Duration = Duration::from_secs(60);
-/// Answers of one clock differ by less.
-const CLOCK_STEP: Duration = Duration::from_millis(1500);
+/// Clocks of agents show full seconds.
+const CLOCK_SHOWS: Duration = Duration::from_secs(1);

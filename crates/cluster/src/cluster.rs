@@ -19,7 +19,7 @@ use crate::member::{Checked, Member, MemberRole, Report};
 use crate::planted::age_of;
 use crate::replayed::Positions;
 use crate::roster::Roster;
-use crate::schedule::Schedule;
+use crate::schedule::{Done, Schedule};
 use crate::switchover::{Move, Outcome, Patience, Sight, Summary, Switchover};
 
 #[path = "plan.rs"]
@@ -58,9 +58,9 @@ pub struct Cluster {
     changes: Changes,
     /// The members as the agents tell them, if its members are those.
     pub(crate) roster: Option<Roster>,
-    /// The switchover that agents will carry out at a certain time, and when clients were held for such a one last.
+    /// The switchover that agents will carry out at a certain time, and what was done for such ones.
     pub(crate) schedule: Option<Schedule>,
-    pub(crate) schedule_held: Option<Time>,
+    pub(crate) schedule_done: Done,
     /// How many checkpoints were ordered.
     pub(crate) checkpoints: u64,
     /// The replication slots of the primary as it has told them last, and when it is asked for them next.
@@ -95,7 +95,7 @@ impl Cluster {
             changes: Changes::default(),
             roster: None,
             schedule: None,
-            schedule_held: None,
+            schedule_done: Done::default(),
             checkpoints: 0,
             slots: Vec::new(),
             slots_due: now,

@@ -225,6 +225,29 @@ fn what_is_open_while_clients_are_held_ends_when_agents_name_another_leader() {
 }
 
 #[test]
+fn agents_that_tell_another_switchover_each_time_have_little_done() {
+    let mut play = Play::steady(true);
+    for number in 0..110 {
+        planned_in(&mut play, 20_000);
+        play.planned.as_mut().expect("a plan").1.at = format!("{}", number % 2).into();
+        play.passes(1_000);
+    }
+    let said = play.said();
+    let checkpoints = said.iter().filter(|line| *line == "Checkpoint(0)").count();
+    assert!(checkpoints == 2 && said.len() <= 2 * (NEWS_MAX + 1) + 2, "{said:?}");
+    assert!(
+        said.contains(
+            &"Patroni tells of one switchover after the other: no more of them is told for a minute".to_owned()
+        )
+    );
+    // The last one is heeded.
+    held_before(&mut play);
+}
+
+/// As many lines in a minute.
+const NEWS_MAX: usize = 8;
+
+#[test]
 fn a_checkpoint_that_was_ordered_for_something_else_begins_no_switchover() {
     let mut play = Play::steady(true);
     planned_in(&mut play, 20_000);

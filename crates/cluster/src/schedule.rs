@@ -64,6 +64,44 @@ pub(crate) struct Schedule {
     stage: Stage,
 }
 
+/// What was done for any of them, so that agents that tell now this and now that have nothing done often.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Done {
+    /// When clients were held last.
+    held: Option<Time>,
+    /// When a checkpoint was ordered last.
+    prepared: Option<Time>,
+    /// When members and agents were asked at once last.
+    hurried: Option<Time>,
+    /// Since when news is counted, and how much there was.
+    told: Option<(Time, usize)>,
+}
+
+impl Done {
+    /// Of these news as much as may be told.
+    fn may_tell(&mut self, now: Time, news: &mut Vec<String>) {
+        let (since, told) = self.told.filter(|(since, _)| now.since(*since) < APART).unwrap_or((now, 0));
+        if news.is_empty() {
+            return;
+        }
+        let left = NEWS_MAX.saturating_sub(told);
+        if left > 0 && news.len() >= left {
+            news.truncate(left);
+            news.push(
+                "Patroni tells of one switchover after the other: no more of them is told for a minute".to_owned(),
+            );
+        } else {
+            news.truncate(left);
+        }
+        self.told = Some((since, told + news.len()));
+    }
+}
+
+/// Whether something was not done, or long enough ago.
+fn is_over(done: Option<Time>, now: Time, apart: Duration) -> bool {
+    done.is_none_or(|at| now.since(at) >= apart)
+}
+
 /// What has been done for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stage {
@@ -130,17 +168,23 @@ impl Cluster {
             }
             match next {
                 // Later it would itself be what clients wait for.
-                Stage::Prepared if now + NEAR < due => drop(self.order_checkpoint(primary, out)),
-                Stage::Near => self.hurry(now),
-                Stage::Come if self.schedule_held.is_none_or(|held| now.since(held) >= APART) => {
-                    self.schedule_held = Some(now);
+                Stage::Prepared if now + NEAR < due && is_over(self.schedule_done.prepared, now, APART) => {
+                    self.schedule_done.prepared = Some(now);
+                    self.order_checkpoint(primary, out);
+                }
+                Stage::Near if is_over(self.schedule_done.hurried, now, NEAR) => {
+                    self.schedule_done.hurried = Some(now);
+                    self.hurry(now);
+                }
+                Stage::Come if is_over(self.schedule_done.held, now, APART) => {
+                    self.schedule_done.held = Some(now);
                     self.switchover = Some(Switchover::follow(now, primary, self.terms.hold_timeout, due));
                     let text = format!("Patroni switches over at {}", schedule_words(&self.schedule));
                     out.push(Command::Tell(News { is_warning: false, text }));
                     self.hurry(now);
                     return Some(Move::Drain);
                 }
-                Stage::Told | Stage::Prepared | Stage::Come => {}
+                Stage::Told | Stage::Prepared | Stage::Near | Stage::Come => {}
             }
         }
     }
@@ -177,6 +221,7 @@ impl Cluster {
                 *known = planned.map(|planned| Schedule { planned, due, stage: Stage::Told });
             }
         }
+        self.schedule_done.may_tell(now, &mut news);
         out.extend(news.into_iter().map(|text| Command::Tell(News { is_warning: false, text })));
         is_called_off
     }
@@ -214,7 +259,9 @@ const LEAD: Duration = Duration::from_millis(500);
 const CHECKPOINT_BEFORE: Duration = Duration::from_secs(30);
 /// For how long before it members and agents are asked often.
 const NEAR: Duration = Duration::from_secs(5);
-/// The least time between two such switchovers that clients are held for.
+/// The least time between two such switchovers that clients are held for, or for which a checkpoint is ordered.
 const APART: Duration = Duration::from_secs(60);
+/// How much news there is of them in that time.
+const NEWS_MAX: usize = 8;
 /// Clocks of agents show full seconds.
 const CLOCK_SHOWS: Duration = Duration::from_secs(1);

@@ -87,7 +87,7 @@ impl Cluster {
         (self.suspects, self.are_suspects_told) = (carried(&former.suspects), false);
         (self.has_told_stranger, self.has_told_no_lease) = (former.has_told_stranger, former.has_told_no_lease);
         self.agents.succeed(&former.agents);
-        (self.schedule, self.schedule_held) = (former.schedule.clone(), former.schedule_held);
+        (self.schedule, self.schedule_done) = (former.schedule.clone(), former.schedule_done);
         self.gate = former.gate.clone();
         if let (Some(roster), Some(former)) = (&mut self.roster, &former.roster) {
             roster.clone_from(former);

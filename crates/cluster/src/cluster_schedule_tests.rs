@@ -311,6 +311,22 @@ fn a_clock_that_is_set_counts_from_then_on() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_ends_the_hurry() {
+    let mut play = Play::steady(true);
+    planned_in(&mut play, 20_000);
+    play.passes_until(3_000);
+    play.planned.as_mut().expect("a plan").0 = play.now + MINUTE;
+    play.passes(1_000);
+    let checks = play.checks;
+    play.passes(20_000);
+    assert!(play.checks - checks <= 3 * 21, "{}", play.checks - checks);
+    let before = held_before(&mut play);
+    assert!((500..=800).contains(&before.as_millis()), "{before:?}");
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
 fn an_answer_that_is_late_says_nothing_else_than_one_that_is_not() {
     let mut play = Play::steady(true);
     planned_in(&mut play, 20_000);

@@ -124,6 +124,15 @@ impl Stage {
             Self::Come => None,
         }
     }
+
+    /// The stage before, and how long before the time it ends. When clients were held there is no way back.
+    fn before(self) -> Option<(Self, Duration)> {
+        match self {
+            Self::Prepared => Some((Self::Told, CHECKPOINT_BEFORE)),
+            Self::Near => Some((Self::Prepared, NEAR)),
+            Self::Told | Self::Come => None,
+        }
+    }
 }
 
 impl Schedule {
@@ -134,6 +143,15 @@ impl Schedule {
         let (earliest, latest) = (asked + left, heard + left + CLOCK_SHOWS);
         let known = self.due.filter(|known| *known <= latest);
         self.due = known.max(Some(earliest));
+    }
+
+    /// A clock was set back: what is to be done before the time is done then. That answers are exact to a second is no reason.
+    fn goes_back(&mut self, now: Time) {
+        while let (Some(due), Some((stage, until))) = (self.due, self.stage.before())
+            && now + until + CLOCK_SHOWS < due
+        {
+            self.stage = stage;
+        }
     }
 }
 
@@ -204,6 +222,7 @@ impl Cluster {
         match (told.planned.cloned(), &mut self.schedule) {
             (Some(planned), Some(known)) if is_known => {
                 known.is_told(told.asked, told.heard, planned.left);
+                known.goes_back(now);
             }
             (planned, known) => {
                 if let Some(known) = known.as_ref().filter(|known| known.stage != Stage::Come && told.leads) {

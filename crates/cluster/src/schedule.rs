@@ -246,7 +246,8 @@ impl Cluster {
     }
 
     /// Whether clients are held for a switchover that the agents carry out at a time of their own.
-    pub(crate) fn is_following(&self) -> bool {
+    #[must_use]
+    pub fn is_following(&self) -> bool {
         self.switchover.as_ref().is_some_and(Switchover::is_followed)
     }
 

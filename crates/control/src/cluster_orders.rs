@@ -173,12 +173,33 @@ impl<S> Control<S> {
         self.command(asker, Task::AwaitUnused(Some(Arc::clone(&hold.name))), Order::Hold(hold.clone()));
     }
 
-    /// Carries out RELEASE.
+    /// Carries out RELEASE of a database, or of a cluster.
     pub(crate) fn release(&mut self, name: &Arc<str>) -> Result<(), Refusal> {
-        if !self.hands.active.standing.is_held(name) {
-            return Err(Refusal::new(format!("database {name} is not held")));
+        let (settings, standing) = (&self.hands.active.settings, &self.hands.active.standing);
+        let entry = settings.database(name);
+        let cluster = entry.as_ref().and_then(|entry| entry.cluster_of_primary()).cloned();
+        let is_followed = |cluster: &&Arc<str>| self.clusters.is_following(cluster);
+        let followed = cluster.iter().chain([name]).find(is_followed).cloned();
+        let is_held = standing.is_held(name);
+        if !is_held && followed.is_none() {
+            let refusal = Refusal::new(format!("database {name} is not held"));
+            return Err(match cluster.filter(|_| entry.is_some_and(|entry| standing.holds(&entry))) {
+                Some(cluster) => {
+                    let hint = format!(
+                        "Its clients wait with cluster {cluster}: SHOW CLUSTERS says for what. A cancel request gives SWITCHOVER up."
+                    );
+                    refusal.hinted(hint)
+                }
+                None => refusal,
+            });
         }
-        self.end_hold(name, "RELEASE");
+        if is_held {
+            self.end_hold(name, "RELEASE");
+        }
+        if let Some(cluster) = followed {
+            let deeds = self.clusters.happens_to(self.hands.now.time, &cluster, Event::Cancel);
+            self.do_for_cluster(&cluster, deeds);
+        }
         Ok(())
     }
 
@@ -218,7 +239,7 @@ const HOLD_WITHOUT_CLUSTER: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
-    use cluster::{Checked, Command, Report};
+    use cluster::{AgentAnswer, AgentMember, Checked, Command, PlannedSwitchover, Report};
     use worker::letters::ToControl;
 
     use super::*;
@@ -347,6 +368,47 @@ mod tests {
         test.happens(crate::Event::Signal(crate::Signal::Hangup));
         answer_checks(&mut test);
         assert!(!is_suspect(&test));
+    }
+
+    #[test]
+    fn clients_that_are_held_for_a_time_of_patroni_are_released() {
+        let text = "[clusters]\nmain = hosts=a,b user=u patroni=http://a:8008\n[databases]\nrw = cluster=main\n";
+        let mut test = TestControl::new("release", 1, text);
+        let member = |name: &str| AgentMember {
+            name: name.into(),
+            place: format!("{name}:5432"),
+            is_leader: name == "a",
+            ..AgentMember::default()
+        };
+        let answer = |at: &str| {
+            let left = Some(Duration::ZERO);
+            let planned = PlannedSwitchover { at: at.into(), left, ..PlannedSwitchover::default() };
+            let members = vec![member("a"), member("b")];
+            AgentAnswer { members, planned: Some(planned), ..AgentAnswer::default() }
+        };
+        let play = |test: &mut TestControl, at: &str| {
+            test.happens(crate::Event::Tick);
+            while let Some(task) = test.control.next_cluster_task() {
+                let event = match task.command {
+                    Command::Check(member) => Event::Checked { member, outcome: report(member == 1, 1) },
+                    Command::AskSlots(member) => Event::SlotsTold { member, slots: None },
+                    Command::AskAgent(agent) => Event::AgentTold { agent, answer: Ok(answer(at)) },
+                    other => panic!("{other:?}"),
+                };
+                test.happens(crate::Event::Cluster { id: task.id, event });
+            }
+        };
+        for name in ["rw", "main"] {
+            test.now.time = test.now.time + Duration::from_secs(61);
+            test.says(&format!("RELEASE {name}"));
+            assert!(told(&test).contains(&format!("database {name} is not held")));
+            play(&mut test, name);
+            let gate = |test: &TestControl| test.control.hands.active.standing.gate("main").cloned();
+            assert_eq!(gate(&test), Some(Gate::Held));
+            test.says(&format!("RELEASE {name}"));
+            assert!(told(&test).contains("RELEASE"));
+            assert_eq!(gate(&test), Some(Gate::Only("a:5432".into())));
+        }
     }
 
     #[test]

@@ -132,6 +132,11 @@ impl Clusters {
         self.running.get(cluster).is_some_and(|running| running.machine.waits_for().is_some())
     }
 
+    /// Whether the clients of a cluster are held because its agents switch over at a time of their own.
+    pub(crate) fn is_following(&self, cluster: &str) -> bool {
+        self.running.get(cluster).is_some_and(|running| running.machine.is_following())
+    }
+
     /// Tells a machine of an event. Returns what is to be done for it.
     pub(crate) fn happens(&mut self, now: Time, id: &MachineId, event: Event) -> Vec<Deed> {
         match self.running.get_mut(&id.cluster).filter(|running| running.id == *id) {

@@ -230,7 +230,10 @@ pub(crate) const CATALOG: &[Entry] = &[
         usage: pause::HOLD_USAGE,
         doc: "Holds the clients of a database while its primary restarts or changes: new transactions wait, open ones end. Completes when no server is in use. The hold ends by `RELEASE`, or by itself after `n` seconds (600 at most; the `hold_timeout` of its cluster, or 30), also if the console that ordered it has gone.",
     },
-    Entry { usage: "RELEASE <db>", doc: "Ends a hold." },
+    Entry {
+        usage: "RELEASE <db>",
+        doc: "Ends a hold; also that of a [switchover that Patroni was told for a time](../operating/high-availability.md#a-planned-switchover), which holds all databases of its cluster, and is released by the cluster's name as well.",
+    },
     Entry {
         usage: SWITCHOVER_USAGE,
         doc: "Makes another member of a cluster its primary, while clients are held: a checkpoint, the end of open transactions, the replay of all that was written, then Patroni's switchover, or `demote_command` and a promotion. Completes when the new primary accepts writes; if a step fails, clients go on at whichever host proves to be the primary. Without a member, the one that has received most of the log is taken. A cancel request gives up, unless `demote_command` runs already. See [High availability](../operating/high-availability.md#a-planned-switchover).",

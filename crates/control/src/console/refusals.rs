@@ -77,7 +77,11 @@ const CATALOG: &[Entry] = &[
         "The command does not apply to the console's own database.",
     ),
     entry("08P01", "a database is required", "`DISABLE`, `ENABLE`, `HOLD` or `RELEASE` without a database."),
-    entry("08P01", "database {name} is not held", "`RELEASE` of a database that is not held."),
+    entry(
+        "08P01",
+        "database {name} is not held",
+        "`RELEASE` of a database that is not held, or by something else: the hint says what.",
+    ),
     entry("08P01", "no such cluster: {name}", "The configuration has no such cluster."),
     entry("08P01", "a cluster is required: {names}", "`SWITCHOVER` without a cluster, while there are several."),
     entry("08P01", "there is no cluster in the configuration", "`SWITCHOVER` without a section `[clusters]`."),

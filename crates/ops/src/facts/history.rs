@@ -177,13 +177,7 @@ pub(crate) fn demand_of_history(readings: &[Reading], source: &str) -> Result<De
         reading.pools.values().fold([0.0; 2], |sum, pool| [sum[0] + pool[0], sum[1] + pool[1]])
     });
     let sampled = Sampled::of(&together);
-    notes.extend(sampled.as_ref().map(|sampled| {
-        format!(
-            "simultaneous demand is that of {}, not of every change; 500 readings tell a 99th percentile, fewer leave it to Poisson's law. Gaps between \
-             uses are those that such readings see, the longer ones",
-            sampled.words()
-        )
-    }));
+    notes.extend(sampled.as_ref().map(Sampled::note));
     notes.extend(arrivals(&pools));
     let clients = readings.iter().map(|reading| reading.pools.values().map(|pool| pool[2]).sum::<f64>());
     Ok(Demand {

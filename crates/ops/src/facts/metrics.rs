@@ -159,13 +159,7 @@ pub(crate) fn demand_of_scrapes(scrapes: &[Scrape], source: &str) -> Result<Dema
             working / all.max(1e-9) * 100.0
         ),
     ];
-    notes.extend(sampled.as_ref().map(|sampled| {
-        format!(
-            "simultaneous demand is that of {}, not of every change; 500 readings tell a 99th percentile, fewer leave it to Poisson's law. Gaps between \
-             uses are those that such readings see, the longer ones",
-            sampled.words()
-        )
-    }));
+    notes.extend(sampled.as_ref().map(Sampled::note));
     notes.extend(arrivals(&pools));
     Ok(Demand {
         origin: Origin::Derived(format!("{} scrapes of {source}", scrapes.len())),

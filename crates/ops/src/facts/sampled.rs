@@ -63,6 +63,15 @@ impl Sampled {
         format!("{} readings, {} s apart", crate::table::count(self.readings as f64), crate::table::short(self.between))
     }
 
+    /// What a report says of it.
+    pub(crate) fn note(&self) -> String {
+        format!(
+            "simultaneous demand is that of {}, not of every change; 500 readings tell a 99th percentile, fewer leave it to Poisson's law. Gaps between \
+             uses are those that such readings see, the longer ones",
+            self.words()
+        )
+    }
+
     /// Whether there are enough readings beyond a quantile to tell it.
     pub(crate) fn tells(&self, share: f64) -> bool {
         self.readings as f64 * (1.0 - share) + 1e-9 >= BEYOND_MIN

@@ -57,7 +57,7 @@ pub use meaning::decides_meaning;
 pub use normalize::{Labels, NORMALIZED_BYTES_MAX, Normalized, normalize};
 pub use prepare::{deallocated, prepared};
 pub use read_names::ReadNames;
-pub use reads::{Reads, reads};
+pub use reads::{Reads, may_end_transaction, may_write_after_all, reads};
 pub use reads_cache::ReadsCache;
 pub use sequences::Sequences;
 pub use setting::{Certain, Change, Value};

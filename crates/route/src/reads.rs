@@ -195,6 +195,27 @@ const BEFORE_PARENTHESES: [&[u8]; 75] = [
     b"zone",
 ];
 
+/// Whether a text may turn a transaction that only reads into one that writes, which PostgreSQL allows in front of its first query
+/// (`SET TRANSACTION READ WRITE`, `SET transaction_read_only = off`), or goes on behind its end.
+#[must_use]
+pub fn may_write_after_all(text: &[u8]) -> bool {
+    let goes_on = || {
+        let rest = text.iter().position(|byte| *byte == b';').map_or(&[][..], |at| &text[at + 1..]);
+        rest.iter().any(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b';' | 0))
+    };
+    has(text, b"write") || has(text, b"read_only") || may_end_transaction(text) && goes_on()
+}
+
+/// Whether a text may end a transaction. Any text with such a word is taken for one that does, also inside of another word or of a value.
+#[must_use]
+pub fn may_end_transaction(text: &[u8]) -> bool {
+    [&b"commit"[..], b"rollback", b"abort", b"end", b"prepare"].iter().any(|word| has(text, word))
+}
+
+fn has(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,5 +370,25 @@ mod tests {
     fn a_text_in_an_encoding_that_hides_bytes_is_not_proven() {
         let dialect = Dialect { encoding: Encoding::Sjis, ..Dialect::default() };
         assert_eq!(reads(b"select 1", dialect, Some(&names())), Reads::No);
+    }
+
+    #[test]
+    fn what_may_write_behind_a_promise_to_read_is_seen() {
+        for text in [
+            "set transaction READ WRITE",
+            "set local transaction_read_only to off",
+            "reset Transaction_Read_Only",
+            "commit; insert into t values (1)",
+            "select 1; ROLLBACK; update t set a = 1",
+        ] {
+            assert!(may_write_after_all(text.as_bytes()), "{text}");
+        }
+        for text in ["begin read only; select 1", "commit", "commit;", "Rollback ; \n", "select 1; select 2", ""] {
+            assert!(!may_write_after_all(text.as_bytes()), "{text}");
+        }
+        for (text, is_end) in [("COMMIT", true), ("end", true), ("prepare transaction 'a'", true), ("select 1", false)]
+        {
+            assert_eq!(may_end_transaction(text.as_bytes()), is_end, "{text}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 use base::Time;
 use cluster::{Replayed, log_position};
 use pool::PoolKey;
+use route::{may_end_transaction, may_write_after_all};
 
 use crate::reads::withheld::Withheld;
 
@@ -163,25 +164,6 @@ impl Routing {
         };
         has_position && self.wrote_at.is_none_or(|wrote_at| replica.since >= wrote_at)
     }
-}
-
-/// Whether a text may turn a transaction that only reads into one that writes, which PostgreSQL allows in front of its first query
-/// (`SET TRANSACTION READ WRITE`, `SET transaction_read_only = off`), or goes on behind its end.
-fn may_write_after_all(text: &[u8]) -> bool {
-    let goes_on = || {
-        let rest = text.iter().position(|byte| *byte == b';').map_or(&[][..], |at| &text[at + 1..]);
-        rest.iter().any(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b';' | 0))
-    };
-    has(text, b"write") || has(text, b"read_only") || may_end_transaction(text) && goes_on()
-}
-
-/// Whether a text may end a transaction.
-fn may_end_transaction(text: &[u8]) -> bool {
-    [&b"commit"[..], b"rollback", b"abort", b"end", b"prepare"].iter().any(|word| has(text, word))
-}
-
-fn has(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

@@ -287,7 +287,7 @@ impl<I: Io> Worker<I> {
         // cannot be undone.
         assert!(matches!(server.stage(), ServerStage::Idle), "a server was to be bound that is not at rest");
         server.lends(client_key, LoanPhase::Running);
-        server.is_asked(self.hands.now);
+        server.note_request(self.hands.now);
         let (pool, vars) = (server.pool(), server.session().vars.clone());
         let totals = &mut self.registry.database_at_mut(server.database()).totals;
         totals.wait_time += waited.as_micros() as u64;

@@ -291,7 +291,7 @@ impl Ready {
     }
 
     /// A rate limit delays it from now on.
-    pub(crate) fn is_delayed(&mut self, now: Time) {
+    pub(crate) fn note_delayed(&mut self, now: Time) {
         (self.link, self.is_notified) = (Link::Delayed(now), false);
     }
 

@@ -241,7 +241,7 @@ impl Server {
     }
 
     /// It is dialed at this host.
-    pub(crate) fn is_dialed_at(&mut self, host: DialedHost) {
+    pub(crate) fn set_host(&mut self, host: DialedHost) {
         self.host = host;
     }
 
@@ -414,12 +414,12 @@ impl Server {
     }
 
     /// Why it is opened.
-    pub(crate) fn is_opened_for(&mut self, why: Opened) {
+    pub(crate) fn set_opened_for(&mut self, why: Opened) {
         self.opened_for = why;
     }
 
     /// It is the dedicated server of a client.
-    pub(crate) fn is_for(&mut self, dedicated: Dedicated) {
+    pub(crate) fn set_dedicated(&mut self, dedicated: Dedicated) {
         self.dedicated = Some(Box::new(dedicated));
     }
 
@@ -434,12 +434,12 @@ impl Server {
     }
 
     /// The TLS handshake is complete.
-    pub(crate) fn is_secured_by(&mut self, security: Arc<Security>) {
+    pub(crate) fn set_security(&mut self, security: Arc<Security>) {
         self.security = Some(security);
     }
 
     /// It has let us in: the key for cancel requests, and what it has reported.
-    pub(crate) fn is_welcomed(&mut self, cancel_key: Box<[u8]>, welcome: Rc<Welcome>) {
+    pub(crate) fn note_welcome(&mut self, cancel_key: Box<[u8]>, welcome: Rc<Welcome>) {
         (self.cancel_key, self.welcome) = (cancel_key, Some(welcome));
     }
 
@@ -464,12 +464,12 @@ impl Server {
     }
 
     /// It is sent a request, settings or a probe.
-    pub(crate) fn is_asked(&mut self, now: Time) {
+    pub(crate) fn note_request(&mut self, now: Time) {
         self.request_time = now;
     }
 
     /// Its bytes have arrived.
-    pub(crate) fn is_heard(&mut self, now: Time) {
+    pub(crate) fn note_received(&mut self, now: Time) {
         self.last_received = now;
     }
 

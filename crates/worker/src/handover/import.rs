@@ -380,7 +380,7 @@ impl<I: Io> Worker<I> {
         };
         let mut server = Server::new(conn, packed.id, pool, database, vars, Time(packed.since));
         let entry = self.registry.database_at(database).entry.clone();
-        server.is_dialed_at(DialedHost::arrived(&packed.host, &address, entry.as_ref().map_or(0, |entry| entry.port)));
+        server.set_host(DialedHost::arrived(&packed.host, &address, entry.as_ref().map_or(0, |entry| entry.port)));
         server.dials(address);
         server.serves_reads(self.registry.pool(pool).is_some_and(|place| place.home.is_some()));
         if let Some(place) = entry.and_then(|entry| entry.place_of(|host, port| server.is_at(host, port))) {

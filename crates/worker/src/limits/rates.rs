@@ -124,7 +124,7 @@ impl<I: Io> Worker<I> {
         match &mut client.stage {
             ClientStage::Ready(ready) if matches!(ready.link(), Link::Delayed(_)) => {}
             ClientStage::Ready(ready) => {
-                ready.is_delayed(self.hands.now);
+                ready.note_delayed(self.hands.now);
                 ready.meter_mut().division.enter(self.hands.now, Phase::Waiting);
                 self.arm_client(key);
                 self.trace(key, |_, _| Some(What::Delayed));

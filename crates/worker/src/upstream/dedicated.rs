@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
             self.lose_server(key, Closed::Client, CLIENT_GONE);
             return false;
         };
-        server.is_for(dedicated);
+        server.set_dedicated(dedicated);
         true
     }
 

@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
         let nowhere = Conn::NOWHERE;
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.hands.now));
         if let Some(server) = self.servers.get_mut(key) {
-            server.is_opened_for(opened_for(why));
+            server.set_opened_for(opened_for(why));
             server.serves_reads(is_replica);
         }
         if owner.is_some_and(|owner| !self.dedicate(owner, key)) {
@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
         let is_quiet = self.is_outage_told(entry);
         let port = entry.port_at(place);
         if let Some(server) = self.servers.get_mut(key) {
-            server.is_dialed_at(DialedHost::new(&entry.hosts[place], port, place, is_quiet));
+            server.set_host(DialedHost::new(&entry.hosts[place], port, place, is_quiet));
         }
         Some((entry.hosts[place].clone(), port))
     }
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
     fn knows_no_host(&mut self, key: ServerKey, entry: &Database) {
         let is_quiet = self.is_outage_told(entry);
         if let Some(server) = self.servers.get_mut(key) {
-            server.is_dialed_at(DialedHost::unknown(is_quiet));
+            server.set_host(DialedHost::unknown(is_quiet));
         }
         self.dial_failed(key, Failure::unreachable("the members of its cluster are not known yet"));
     }

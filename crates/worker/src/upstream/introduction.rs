@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dialed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.comes_to_rest();
-        server.is_heard(self.hands.now);
+        server.note_received(self.hands.now);
         self.registry.database_at_mut(server.database()).is_missing = false;
         let (pool, is_shared) = (server.pool(), server.dedicated().is_none());
         // A dedicated server keeps its welcome for its own client.

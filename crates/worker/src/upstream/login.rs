@@ -136,7 +136,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.session_mut().begins_with(vars.clone());
         let pool = server.pool();
-        server.is_welcomed(arrival.key, Rc::new(Welcome { fixed, statuses, begun: None }));
+        server.note_welcome(arrival.key, Rc::new(Welcome { fixed, statuses, begun: None }));
         if let Some(place) = self.registry.pool_mut(pool) {
             (place.salted, place.doubt) = (arrival.salted, Doubt::None);
         }

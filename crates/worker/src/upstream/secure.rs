@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
         }
         self.count_handshake(HandshakePeer::Server, &security);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.is_secured_by(security);
+        server.set_security(security);
         self.begin_server_login(key);
     }
 }
